@@ -1,0 +1,167 @@
+//! Who may connect to a Unix socket: this user, and root when the configuration says so.
+//!
+//! The socket's mode already keeps others out; this check holds even when somebody loosens
+//! the mode, and it is what the log shows.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{UnixListener, UnixStream},
+};
+use tokio_stream::Stream;
+use tonic::transport::server::Connected;
+
+/// Out of file descriptors, accept fails at once and for ever; it is tried again this often.
+const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(100);
+
+/// The process at the other end, as the kernel saw it when it connected. Handlers find it
+/// in the request's extensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its effective user.
+    pub uid: u32,
+    /// Its effective group.
+    pub gid: u32,
+    /// Its id at that time; it may have ended and been reused since.
+    pub pid: Option<i32>,
+}
+
+/// Which users may connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerPolicy {
+    /// The user that the daemon runs as.
+    pub uid: u32,
+    /// Whether root may connect as well.
+    pub allow_root: bool,
+}
+
+impl PeerPolicy {
+    /// Only this process's own effective user.
+    pub fn own_user() -> Self {
+        Self {
+            uid: rustix::process::geteuid().as_raw(),
+            allow_root: false,
+        }
+    }
+
+    /// Whether a process of this user may connect.
+    pub fn allows(&self, uid: u32) -> bool {
+        uid == self.uid || (uid == 0 && self.allow_root)
+    }
+}
+
+/// A listener whose connections come from allowed users only.
+#[derive(Debug)]
+pub struct PeerListener {
+    listener: UnixListener,
+    policy: PeerPolicy,
+}
+
+impl PeerListener {
+    /// Checks the peers of `listener` by `policy`.
+    pub fn new(listener: UnixListener, policy: PeerPolicy) -> Self {
+        Self { listener, policy }
+    }
+
+    /// The next allowed connection. Others are dropped and logged; errors of accept are
+    /// logged and tried again. Cancel safe.
+    pub async fn accept(&self) -> PeerStream {
+        loop {
+            match self.listener.accept().await {
+                Ok((io, _)) => match self.check(io) {
+                    Ok(Some(stream)) => return stream,
+                    Ok(None) => {}
+                    Err(error) => tracing::warn!(%error, "connection without credentials refused"),
+                },
+                Err(error) => {
+                    tracing::warn!(%error, "accept failed");
+                    tokio::time::sleep(PAUSE_AFTER_ERROR).await;
+                }
+            }
+        }
+    }
+
+    /// The connections as a stream, for [`super::ServerBuilder::serve`]; it never ends.
+    pub fn into_incoming(self) -> impl Stream<Item = io::Result<PeerStream>> + Send {
+        async_stream::stream! {
+            loop {
+                yield Ok(self.accept().await);
+            }
+        }
+    }
+
+    fn check(&self, io: UnixStream) -> io::Result<Option<PeerStream>> {
+        let credentials = io.peer_cred()?;
+        let peer = Peer {
+            uid: credentials.uid(),
+            gid: credentials.gid(),
+            pid: credentials.pid(),
+        };
+        if !self.policy.allows(peer.uid) {
+            tracing::warn!(?peer, "connection of another user refused");
+            return Ok(None);
+        }
+        Ok(Some(PeerStream { io, peer }))
+    }
+}
+
+/// A connection of a known peer.
+#[derive(Debug)]
+pub struct PeerStream {
+    io: UnixStream,
+    peer: Peer,
+}
+
+impl Connected for PeerStream {
+    type ConnectInfo = Peer;
+
+    fn connect_info(&self) -> Peer {
+        self.peer
+    }
+}
+
+impl AsyncRead for PeerStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for PeerStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+}
