@@ -1,3 +1,16 @@
 //! The one test binary of this crate: the rules of the source tree, and Muster's real binaries.
 
+mod kit;
 mod tidy;
+
+use muster_e2e::{Binaries, World};
+
+const BINARIES: Binaries = Binaries {
+    muster: env!("CARGO_BIN_EXE_fake-program"),
+    program: env!("CARGO_BIN_EXE_fake-program"),
+};
+
+/// A world of its own for the calling test.
+fn world() -> World {
+    World::new(BINARIES)
+}
