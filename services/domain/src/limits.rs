@@ -1,0 +1,136 @@
+//! Every bound of the system, in one place. The docs quote these.
+
+use std::time::Duration;
+
+/// One KiB.
+pub const KIB: u64 = 1024;
+/// One MiB.
+pub const MIB: u64 = 1024 * KIB;
+
+/// Longest text of a message, in bytes (S3).
+pub const MESSAGE_TEXT_BYTES: usize = 1024 * 1024;
+/// Longest client key, in bytes (S14).
+pub const CLIENT_KEY_BYTES: usize = 128;
+/// Messages of people that may wait in one session (S14).
+pub const WAITING_HUMAN_MESSAGES: usize = 1_000;
+/// Messages of agents that may wait in one session (S14).
+pub const WAITING_AGENT_MESSAGES: usize = 256;
+/// Longest title, in characters, that is made from a message (S1).
+pub const DERIVED_TITLE_CHARS: usize = 60;
+/// Longest title of a task, in characters.
+pub const TASK_TITLE_CHARS: usize = 500;
+/// Longest text of a task, in bytes.
+pub const TASK_TEXT_BYTES: usize = 256 * 1024;
+/// Longest category or project name, in bytes.
+pub const NAME_BYTES: usize = 128;
+/// Bytes of program arguments and environment together.
+pub const ARGV_BYTES: usize = 512 * 1024;
+/// Longest working directory, in bytes.
+pub const PATH_BYTES: usize = 4_096;
+
+/// Bytes of one `output` message (S22).
+pub const OUTPUT_MESSAGE_BYTES: u64 = 64 * KIB;
+/// `output` messages of a run whose text is stored; later ones are references (S22).
+pub const OUTPUT_MESSAGES_STORED: u32 = 16;
+/// Longest line that a tail sends in pieces; longer ones come by reference (DESIGN §4.1).
+pub const LINE_BYTES: u64 = MIB;
+/// Longest line that is parsed at all; above it the line is opaque (DESIGN §4.1).
+pub const SCANNED_LINE_BYTES: u64 = 256 * MIB;
+/// Longest string that a scanned line keeps; longer ones become references (DESIGN §4.1).
+pub const SCANNED_STRING_BYTES: usize = 64 * 1024;
+/// stderr kept in the row of a run (S29).
+pub const STDERR_TAIL_BYTES: usize = 8 * 1024;
+
+/// Frame of a byte stream, in bytes (DESIGN §4.1).
+pub const FRAME_BYTES: usize = 64 * 1024;
+/// Largest frame of a byte stream, in bytes (DESIGN §4.1).
+pub const FRAME_BYTES_MAX: usize = 256 * 1024;
+/// Bytes of a file's head that identify it (DESIGN §4.1).
+pub const HEAD_BYTES: usize = 4_096;
+/// Bytes before a cursor that guard it (R1).
+pub const GUARD_BYTES: usize = 256;
+/// A tail that is this far behind yields to live ones (DESIGN §4.1).
+pub const CATCH_UP_BYTES: u64 = 4 * MIB;
+/// Names that a folder listing sorts (DESIGN §4).
+pub const LISTED_NAMES: usize = 200_000;
+/// Bytes that Files.Head answers at most.
+pub const FILE_HEAD_BYTES: u32 = 1024 * 1024;
+/// Largest file that Files.Write takes.
+pub const FILE_WRITE_BYTES: u64 = 256 * MIB;
+/// Data of one Pipes.Write.
+pub const PIPE_WRITE_BYTES: usize = 1024 * 1024;
+/// Longest deadline of one Pipes.Write.
+pub const PIPE_WRITE_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Largest frame of the keeper protocol (DESIGN §1.2).
+pub const KEEPER_FRAME_BYTES: usize = 1024 * 1024;
+/// Payloads above this go to the keeper as a spool file (DESIGN §1.2).
+pub const KEEPER_INLINE_BYTES: usize = 256 * 1024;
+/// Connections that a keeper serves at once.
+pub const KEEPER_CONNECTIONS: usize = 16;
+/// Largest payload of one delivery.
+pub const DELIVERY_BYTES: usize = MESSAGE_TEXT_BYTES + 64 * 1024;
+/// How long one Deliver call waits (DESIGN §4.2).
+pub const DELIVER_WAIT: Duration = Duration::from_secs(2);
+/// Deliver calls of one host at once (DESIGN §4.2).
+pub const DELIVERIES_AT_ONCE: usize = 32;
+
+/// Largest gRPC message that is sent; decoders stand 64 KiB above (DESIGN §4).
+pub const GRPC_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
+/// Decoding limit of gRPC messages.
+pub const GRPC_DECODE_BYTES: usize = GRPC_MESSAGE_BYTES + 64 * 1024;
+/// Streams that a server's HTTP/2 settings allow on one connection (DESIGN §4.3).
+pub const SERVER_STREAMS: u32 = 272;
+/// Server streams that a server admits at once on one connection (DESIGN §4.3).
+pub const ADMITTED_STREAMS: usize = 256;
+/// Rows of a page where the caller names none.
+pub const PAGE_DEFAULT: u32 = 100;
+/// Rows of a page at most.
+pub const PAGE_MAX: u32 = 1_000;
+/// Names of a folder page where the caller names none.
+pub const FILE_PAGE_DEFAULT: u32 = 1_000;
+/// Names of a folder page at most.
+pub const FILE_PAGE_MAX: u32 = 5_000;
+
+/// Beat of a link (H4).
+pub const BEAT: Duration = Duration::from_secs(2);
+/// Silence after which a link is suspect (DESIGN §4.3).
+pub const SUSPECT_AFTER: Duration = Duration::from_secs(5);
+/// Silence after which a link is unreachable (DESIGN §4.3).
+pub const UNREACHABLE_AFTER: Duration = Duration::from_secs(20);
+/// Longest wait between two attempts to reach a host (DESIGN §4.3).
+pub const RECONNECT_CAP: Duration = Duration::from_secs(30);
+/// Wait after a failed authentication (DESIGN §4.3).
+pub const RECONNECT_AFTER_AUTH: Duration = Duration::from_secs(600);
+
+/// Changesets of one group commit (DESIGN §6).
+pub const COMMIT_GROUP: usize = 64;
+/// How long a group commit waits for company (DESIGN §6).
+pub const COMMIT_WAIT: Duration = Duration::from_millis(5);
+/// How long folded output may wait for its commit without a boundary (R2).
+pub const FLUSH_AFTER: Duration = Duration::from_secs(1);
+/// Shortest time between two publications of one growing message (F16).
+pub const PREVIEW_EVERY: Duration = Duration::from_millis(100);
+/// Outbox rows that are kept (F11).
+pub const OUTBOX_ROWS: u64 = 1_000_000;
+/// How long outbox rows are kept (F11).
+pub const OUTBOX_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Progress of an idle feed (F8).
+pub const FEED_PROGRESS: Duration = Duration::from_secs(10);
+/// Events that wait for one feed client before it gets a gap (F12).
+pub const FEED_SEMANTIC: usize = 1_024;
+/// Sessions that one feed client may have open.
+pub const FEED_SESSIONS: usize = 256;
+
+/// Start-up is over at the latest after this (DESIGN §6).
+pub const READY_AFTER: Duration = Duration::from_secs(5);
+/// Readiness of a local start (S8).
+pub const START_DEADLINE: Duration = Duration::from_secs(60);
+/// A client keeps trying an uncertain send for this long (F20).
+pub const UNCERTAIN_SEND: Duration = Duration::from_secs(120);
+/// An interrupt without effect for this long is reported (S39).
+pub const INTERRUPT_EFFECT: Duration = Duration::from_secs(5);
+/// Silence after which an active turn is stalled (S32).
+pub const STALLED_AFTER: Duration = Duration::from_secs(600);
+/// Deepest session tree (S1).
+pub const TREE_DEPTH: u32 = 16;

@@ -1,0 +1,366 @@
+//! The state of one session, as it is stored: five states that are never mixed (R4), each
+//! with its provenance.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{DeliveryId, HostId, SessionId, TaskId, Timestamp, TurnId, WorkspaceId, id::At};
+
+/// Where a fact comes from (S6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// Bytes of the run's stream, at this offset.
+    File(u64),
+    /// The host agent's process facts.
+    Process,
+    /// The link to the host.
+    Link,
+    /// The coordinator's clock.
+    Clock,
+    /// A person or client.
+    User,
+}
+
+/// A value with its evidence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observed<T> {
+    /// What is so.
+    pub value: T,
+    /// What said so.
+    pub source: Source,
+    /// When it was said.
+    pub at: Timestamp,
+    /// The rule that concluded it, as in `s29_exit_record`.
+    pub rule: String,
+}
+
+impl<T> Observed<T> {
+    /// A value and its evidence.
+    pub fn new(value: T, source: Source, at: Timestamp, rule: &str) -> Self {
+        Self {
+            value,
+            source,
+            at,
+            rule: rule.to_owned(),
+        }
+    }
+}
+
+/// The program's kind: who translates between it and our model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Adapter {
+    /// Any line-speaking program (S22).
+    Generic,
+}
+
+/// Place of a session at its task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Slot {
+    /// The planning session.
+    Plan,
+    /// The executing session.
+    Exec,
+}
+
+/// What the program may do (S11).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Access {
+    /// Everything.
+    Full,
+    /// Prompts through Muster.
+    Workspace,
+    /// Plan mode.
+    Readonly,
+}
+
+/// Which kind of client made something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Input {
+    /// The command line.
+    Cli,
+    /// The web console.
+    Console,
+    /// A chat connector.
+    Connector,
+    /// Another session.
+    Agent,
+}
+
+/// What a session is; fixed at its start (S1).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spec {
+    /// UUID v7.
+    pub id: SessionId,
+    /// Name space.
+    pub workspace: WorkspaceId,
+    /// Task that it works on.
+    pub task: Option<TaskId>,
+    /// Place at the task.
+    pub slot: Option<Slot>,
+    /// Parent in the session tree.
+    pub parent: Option<SessionId>,
+    /// Root of the session tree; itself without a parent.
+    pub root: SessionId,
+    /// Machine.
+    pub host: HostId,
+    /// Working directory on that machine.
+    pub cwd: String,
+    /// Who translates.
+    pub adapter: Adapter,
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// Explicit additions to the environment, kept for resume (S10). Never shown.
+    pub env: BTreeMap<String, String>,
+    /// First line of the first message, or the program's name (S1).
+    pub title: String,
+    /// What it may do.
+    pub access: Access,
+    /// Who started it.
+    pub source: Input,
+    /// Of the summariser and tooling; not listed by default.
+    pub internal: bool,
+    /// Client key of the start.
+    pub client_key: String,
+    /// When the row was made.
+    pub created_at: Timestamp,
+}
+
+/// State of the link to the session's host (R4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Link {
+    /// Being made.
+    Connecting,
+    /// Up.
+    Connected,
+    /// Up, and silent for a while.
+    Suspect,
+    /// Down.
+    Unreachable,
+}
+
+/// Why a process is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LostReason {
+    /// Its keeper died, and then it did, unseen.
+    Keeper,
+    /// The host was started anew.
+    Boot,
+}
+
+/// State of the process of the latest run (R4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Process {
+    /// Asked for, not yet confirmed.
+    Starting,
+    /// Confirmed by its host.
+    Alive,
+    /// Ended, with a record.
+    Exited,
+    /// Ended, without one.
+    Lost(LostReason),
+    /// Its host cannot be asked.
+    Unknown,
+}
+
+/// How a launch stands (S8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Launch {
+    /// The row is committed; Spawn has not been answered.
+    Requested,
+    /// The host confirmed the process.
+    Confirmed,
+    /// The host refused, with a typed reason; nothing runs.
+    Failed,
+}
+
+/// Why a start failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Closed name, as in `CWD_MISSING`.
+    pub reason: String,
+    /// For people.
+    pub text: String,
+}
+
+/// Which process: a pid alone names nothing (R6).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Identity {
+    /// The kernel's boot id.
+    pub boot: String,
+    /// Process id.
+    pub pid: i32,
+    /// Start time in clock ticks after boot.
+    pub ticks: u64,
+}
+
+/// The exit record of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exit {
+    /// Exit code; `None` after a signal, or when unknown.
+    pub code: Option<i32>,
+    /// Signal number.
+    pub signal: Option<i32>,
+    /// When it ended.
+    pub at: Timestamp,
+    /// Every byte up to here is the program's output.
+    pub stream_size: u64,
+    /// Size of stderr at the end.
+    pub stderr_size: u64,
+    /// Bytes of stdin that nobody read.
+    pub stdin_unread: Option<u64>,
+    /// Processes of its tree that went on.
+    pub survivors: Vec<Identity>,
+    /// A stop was asked for.
+    pub stop_requested: bool,
+    /// The last bytes of stderr (S29).
+    pub stderr_tail: String,
+}
+
+impl Exit {
+    /// Neither a code nor a signal is known.
+    pub fn unknown(&self) -> bool {
+        self.code.is_none() && self.signal.is_none()
+    }
+}
+
+/// What the host agent reports of a run; the domain's view of `RunFacts`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunReport {
+    /// Which run.
+    pub run: u32,
+    /// How it stands. `None`: the folder exists and nothing was ever started in it.
+    pub process: Option<Process>,
+    /// The program.
+    pub identity: Option<Identity>,
+    /// Its keeper, while one lives.
+    pub keeper: Option<Identity>,
+    /// The program has seen, or will see, the end of its stdin.
+    pub stdin_closed: bool,
+    /// Bytes of the stream so far.
+    pub stream_size: u64,
+    /// Its end.
+    pub exit: Option<Exit>,
+    /// The working directory still exists (S33).
+    pub cwd_exists: bool,
+    /// When it was started.
+    pub started_at: Option<Timestamp>,
+    /// How the start failed.
+    pub failure: Option<Failure>,
+}
+
+/// The latest run of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// Ordinal, from 1.
+    pub no: u32,
+    /// How the launch stands.
+    pub launch: Observed<Launch>,
+    /// How the process stands.
+    pub process: Observed<Process>,
+    /// The program.
+    pub identity: Option<Identity>,
+    /// Its keeper, while one lives.
+    pub keeper: Option<Identity>,
+    /// stdin is at its end.
+    pub stdin_closed: bool,
+    /// Bytes of the stream that were consumed (R2); everything below is in the store.
+    pub consumed: u64,
+    /// Resume point as the agent gave it with the last consumed bytes; opaque here.
+    pub cursor: Vec<u8>,
+    /// The exit record, as soon as it is known; judged when `consumed` reaches its size (S29).
+    pub exit: Option<Exit>,
+    /// Why the start failed.
+    pub failure: Option<Failure>,
+    /// The working directory still exists.
+    pub cwd_exists: bool,
+    /// When it started, by the host.
+    pub started_at: Option<Timestamp>,
+    /// Output messages made so far (S22).
+    pub outputs: u32,
+    /// Lines that were damaged (S28).
+    pub damaged_lines: u64,
+    /// Bytes appended after the end.
+    pub late_bytes: u64,
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Well.
+    Completed,
+    /// Badly.
+    Failed,
+    /// It was asked to end.
+    Interrupted,
+    /// Nobody saw how.
+    Unknown,
+}
+
+/// One unit of work (S2).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Turn {
+    /// Deterministic.
+    pub id: TurnId,
+    /// Run that it belongs to.
+    pub run: u32,
+    /// Where it began.
+    pub began: At,
+    /// When it began.
+    pub began_at: Timestamp,
+    /// Where it ended; `None` while open.
+    pub ended: Option<At>,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// How it ended, with the evidence; `None` while open.
+    pub outcome: Option<Observed<Outcome>>,
+}
+
+/// A stop that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StopMark {
+    /// Run that is to end.
+    pub run: u32,
+    /// When it was asked for.
+    pub at: Timestamp,
+}
+
+/// Everything of a session that is stored in its row.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    /// What it is.
+    pub spec: Spec,
+    /// Version of the row; 0 before the first commit.
+    pub version: u64,
+    /// The link to its host, as last seen. Not evidence after a restart: restored as
+    /// connecting.
+    pub link: Observed<Link>,
+    /// The latest run.
+    pub run: Run,
+    /// The open or latest turn.
+    pub turn: Option<Turn>,
+    /// A stop of the latest run.
+    pub stop: Option<StopMark>,
+    /// When an interrupt was asked for, until something moved (S39).
+    pub interrupted_at: Option<Timestamp>,
+    /// Messages stored so far, of all runs.
+    pub messages: u64,
+    /// User messages that wait to be written.
+    pub waiting: u32,
+    /// The delivery that may be under way (S17).
+    pub in_flight: Option<DeliveryId>,
+    /// Last byte, message or process event, by source time.
+    pub last_activity: Timestamp,
+    /// Hidden by a person.
+    pub archived: bool,
+}
