@@ -23,7 +23,7 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 use tower::Service;
 
 pub use admission::{Admission, AdmissionPermit, Admitted};
-pub use peers::{Peer, PeerListener, PeerPolicy, PeerStream};
+pub use peers::{Peer, PeerListener, PeerPolicy, PeerStream, admit};
 
 use sever::Severable;
 

@@ -15,14 +15,16 @@ use tokio::{
     net::{UnixListener, UnixStream},
 };
 use tokio_stream::Stream;
-use tonic::transport::server::Connected;
+use tonic::{Request, Status, transport::server::Connected};
+
+use super::{Admission, AdmissionPermit, MAX_APPLICATION_STREAMS};
 
 /// Out of file descriptors, accept fails at once and for ever; it is tried again this often.
 const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(100);
 
 /// The process at the other end, as the kernel saw it when it connected. Handlers find it
 /// in the request's extensions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Peer {
     /// Its effective user.
     pub uid: u32,
@@ -30,6 +32,37 @@ pub struct Peer {
     pub gid: u32,
     /// Its id at that time; it may have ended and been reused since.
     pub pid: Option<i32>,
+    /// The streaming calls of this connection.
+    pub streams: Admission,
+}
+
+impl Peer {
+    /// This process itself: the other end of an in-process connection.
+    pub fn this_process() -> Self {
+        Self {
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+            pid: i32::try_from(std::process::id()).ok(),
+            streams: Admission::new(MAX_APPLICATION_STREAMS),
+        }
+    }
+
+    /// The peer of the connection that a request came on.
+    pub fn of<T>(request: &Request<T>) -> Option<&Self> {
+        request.extensions().get()
+    }
+}
+
+/// Takes a place for a streaming call on the request's connection, to be held by its
+/// response stream.
+///
+/// # Errors
+/// `RESOURCE_EXHAUSTED` above 256 streams of this connection.
+pub fn admit<T>(request: &Request<T>) -> Result<AdmissionPermit, Status> {
+    Peer::of(request)
+        .ok_or_else(|| Status::internal("connection without a known peer"))?
+        .streams
+        .enter()
 }
 
 /// Which users may connect.
@@ -102,9 +135,14 @@ impl PeerListener {
             uid: credentials.uid(),
             gid: credentials.gid(),
             pid: credentials.pid(),
+            streams: Admission::new(MAX_APPLICATION_STREAMS),
         };
         if !self.policy.allows(peer.uid) {
-            tracing::warn!(?peer, "connection of another user refused");
+            tracing::warn!(
+                uid = peer.uid,
+                pid = peer.pid,
+                "connection of another user refused"
+            );
             return Ok(None);
         }
         Ok(Some(PeerStream { io, peer }))
@@ -122,7 +160,7 @@ impl Connected for PeerStream {
     type ConnectInfo = Peer;
 
     fn connect_info(&self) -> Peer {
-        self.peer
+        self.peer.clone()
     }
 }
 
