@@ -1,1 +1,6 @@
-//! Placeholder until this crate's first slice lands.
+//! The coordinator: it decides, stores and publishes.
+//!
+//! `rpc` answers calls, `app` has the use cases, `sessions` one actor per session, `hosts` the
+//! links to machines, `store` the rows, `feed` what subscribers get.
+
+pub mod hosts;
