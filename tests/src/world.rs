@@ -1,10 +1,10 @@
 //! A private world for one test: folders, environment, the real binaries, and the end of every process in it.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use crate::invocation::Invocation;
 use crate::processes::{self, Process};
@@ -25,7 +25,7 @@ pub struct World {
     root: PathBuf,
     binaries: Binaries,
     env: BTreeMap<OsString, OsString>,
-    said: RefCell<Vec<String>>,
+    said: Mutex<Vec<String>>,
     /// Removes the folder, after the processes are gone.
     _folder: tempfile::TempDir,
 }
@@ -73,7 +73,7 @@ impl World {
             root,
             binaries,
             env,
-            said: RefCell::default(),
+            said: Mutex::default(),
             _folder: folder,
         }
     }
@@ -227,13 +227,16 @@ impl World {
     }
 
     pub(crate) fn note(&self, line: String) {
-        self.said.borrow_mut().push(line);
+        self.said
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(line);
     }
 
     /// What a reader of a failed test needs: the commands with their outcome, the processes, the ends of the logs.
     fn report(&self) {
         eprintln!("== commands of {}", self.root.display());
-        let said = self.said.borrow();
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         for line in said.iter().skip(said.len().saturating_sub(40)) {
             eprintln!("{line}");
         }
