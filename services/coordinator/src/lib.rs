@@ -4,3 +4,5 @@
 //! links to machines, `store` the rows, `feed` what subscribers get.
 
 pub mod hosts;
+
+pub mod store;
