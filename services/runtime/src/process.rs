@@ -202,7 +202,9 @@ impl Detached {
             .stdout(Stdio::piped())
             .stderr(log);
         for (name, _) in std::env::vars_os() {
-            if name.as_encoded_bytes().starts_with(b"MUSTER_") {
+            // A fail point is meant for the whole chain of processes that a test starts.
+            let armed = cfg!(feature = "failpoints") && name == "MUSTER_FAILPOINT";
+            if name.as_encoded_bytes().starts_with(b"MUSTER_") && !armed {
                 command.env_remove(name);
             }
         }
