@@ -228,7 +228,7 @@ fn an_unreadable_folder_is_an_error_of_its_own() {
     world.up();
     let folder = world.home().join("closed");
     std::fs::create_dir(&folder).unwrap();
-    std::fs::set_permissions(&folder, PermissionsExt::from_mode(0)).unwrap();
+    std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o0)).unwrap();
     let host = host(&world);
     let outcome = world
         .muster(["ls", &format!("{host}:{}", folder.display())])

@@ -1,4 +1,9 @@
 //! The one test binary of this crate: the rules of the source tree, and Muster's real binaries.
+#![allow(
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "every function here is part of a test, helpers too"
+)]
 
 mod kit;
 mod tidy;
