@@ -8,6 +8,7 @@
     reason = "a failing test's evidence goes where the harness captures it"
 )]
 
+pub mod api;
 pub mod invocation;
 pub mod model;
 pub mod pattern;
