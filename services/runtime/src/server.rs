@@ -10,6 +10,7 @@ mod sever;
 
 use std::{convert::Infallible, future::Future, time::Duration};
 
+use futures_util::FutureExt as _;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_stream::{Stream, StreamExt as _};
 use tokio_util::sync::CancellationToken;
@@ -116,7 +117,7 @@ impl ServerBuilder {
             windows,
             routes: RoutesBuilder::default(),
             descriptors: vec![tonic_health::pb::FILE_DESCRIPTOR_SET],
-            reporter: HealthReporter::new(),
+            reporter: not_serving(),
         }
     }
 
@@ -207,6 +208,16 @@ impl ServerBuilder {
         let result = with_drain_deadline(serving, &token, drain, &cut).await;
         result.map_err(ServeError::Transport)
     }
+}
+
+/// A reporter of its own accord answers that all is well, before anything is.
+fn not_serving() -> HealthReporter {
+    let reporter = HealthReporter::new();
+    let set = reporter.set_service_status("", ServingStatus::NotServing);
+    // Ready at the first poll: nobody else has this reporter yet, so its lock is free.
+    let done = tokio::task::unconstrained(set).now_or_never();
+    debug_assert!(done.is_some(), "a fresh lock is free");
+    reporter
 }
 
 fn http2_server(windows: ServerWindows) -> Server {

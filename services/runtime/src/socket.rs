@@ -66,7 +66,9 @@ pub struct SocketGuard {
     dir: OwnedFd,
     path: PathBuf,
     name: PathBuf,
-    identity: (u64, u64),
+    /// Keeps the inode alive, else its number could be given to the next socket of that name.
+    inode: OwnedFd,
+    owned: bool,
 }
 
 impl SocketGuard {
@@ -77,17 +79,21 @@ impl SocketGuard {
 
     /// Leaves the name in place: somebody takes it over.
     pub fn keep(mut self) {
-        self.identity = (0, 0);
+        self.owned = false;
+    }
+
+    fn is_still_ours(&self) -> bool {
+        let stat = rustix::fs::fstat(&self.inode).map(|stat| (stat.st_dev, stat.st_ino));
+        match (stat, named(&self.dir, &self.name)) {
+            (Ok(ours), Ok(Some(found))) => found.identity == ours,
+            _ => false,
+        }
     }
 }
 
 impl Drop for SocketGuard {
     fn drop(&mut self) {
-        if named(&self.dir, &self.name)
-            .ok()
-            .flatten()
-            .is_some_and(|found| found.identity == self.identity)
-        {
+        if self.owned && self.is_still_ours() {
             let _ = rustix::fs::unlinkat(&self.dir, &self.name, AtFlags::empty());
         }
     }
@@ -127,16 +133,16 @@ pub async fn bind(path: &Path) -> Result<(UnixListener, SocketGuard), BindError>
     let listener = UnixListener::bind(&through).map_err(io)?;
     // Nobody else can enter the folder, so the moment before this line is harmless.
     std::fs::set_permissions(&through, Permissions::from_mode(0o600)).map_err(io)?;
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let inode =
+        rustix::fs::openat(&dir, name, flags, Mode::empty()).map_err(|errno| io(errno.into()))?;
     drop(folder_lock);
-    let identity = match named(&dir, name).map_err(io)? {
-        Some(found) => found.identity,
-        None => return Err(io(io::ErrorKind::NotFound.into())),
-    };
     let guard = SocketGuard {
         dir,
         path: path.to_owned(),
         name: name.to_owned(),
-        identity,
+        inode,
+        owned: true,
     };
     Ok((listener, guard))
 }
