@@ -76,6 +76,7 @@ impl<'w> Invocation<'w> {
     ///
     /// # Panics
     /// When it does not start or does not end.
+    #[track_caller]
     pub fn output(self) -> Outcome {
         let limit = self.limit;
         self.start().finish(limit)
@@ -180,6 +181,7 @@ impl Running<'_> {
     ///
     /// # Panics
     /// When it never does.
+    #[track_caller]
     pub fn await_output(&self, text: &str) {
         eventually(&format!("{} prints {text:?}", self.shown), || {
             self.printed().contains(text).then_some(())
@@ -190,6 +192,7 @@ impl Running<'_> {
     ///
     /// # Panics
     /// When it never does.
+    #[track_caller]
     pub fn await_complaint(&self, text: &str) {
         eventually(&format!("{} says {text:?}", self.shown), || {
             self.complained().contains(text).then_some(())
@@ -220,6 +223,7 @@ impl Running<'_> {
     ///
     /// # Panics
     /// When either does not come within `limit`.
+    #[track_caller]
     pub fn finish(mut self, limit: Duration) -> Outcome {
         let start = now();
         let status = within(limit, || {
@@ -281,6 +285,7 @@ impl Outcome {
         }
     }
 
+    #[track_caller]
     fn demanded(self, code: i32) -> Self {
         assert!(
             self.code == Some(code),
@@ -293,6 +298,7 @@ impl Outcome {
     ///
     /// # Panics
     /// When it is another.
+    #[track_caller]
     pub fn ok(self) -> Self {
         self.demanded(0)
     }
@@ -301,6 +307,7 @@ impl Outcome {
     ///
     /// # Panics
     /// When it is another.
+    #[track_caller]
     pub fn exits(self, code: i32) -> Self {
         self.demanded(code)
     }
@@ -309,6 +316,7 @@ impl Outcome {
     ///
     /// # Panics
     /// When it does not.
+    #[track_caller]
     pub fn says(self, text: &str) -> Self {
         assert!(
             self.stderr.contains(text),
@@ -330,6 +338,7 @@ impl Outcome {
     /// # Panics
     /// When it is none.
     #[must_use]
+    #[track_caller]
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.stdout)
             .unwrap_or_else(|error| panic!("no JSON ({error}): {self}"))
@@ -340,6 +349,7 @@ impl Outcome {
     /// # Panics
     /// When a line is none.
     #[must_use]
+    #[track_caller]
     pub fn json_lines(&self) -> Vec<serde_json::Value> {
         let text = self.text();
         let parse = |line| {

@@ -9,6 +9,7 @@ pub const DEADLINE: Duration = Duration::from_secs(60);
 ///
 /// # Panics
 /// When the deadline passes, with `what` was awaited.
+#[track_caller]
 pub fn eventually<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
     within(DEADLINE, condition)
         .unwrap_or_else(|| panic!("did not happen within {DEADLINE:?}: {what}"))

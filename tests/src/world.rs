@@ -141,6 +141,7 @@ impl World {
     ///
     /// # Panics
     /// When they do not.
+    #[track_caller]
     pub fn up(&self) {
         let _ = self.muster(["up", "--detach"]).output().ok();
     }
@@ -149,6 +150,7 @@ impl World {
     ///
     /// # Panics
     /// When the command fails or prints something else.
+    #[track_caller]
     pub fn json(&self, args: &[&str]) -> serde_json::Value {
         let mut args = args.to_vec();
         args.push("--json");
@@ -159,6 +161,7 @@ impl World {
     ///
     /// # Panics
     /// When it does not start.
+    #[track_caller]
     pub fn detached<S: AsRef<OsStr>>(&self, argv: impl IntoIterator<Item = S>) -> String {
         let mut args: Vec<OsString> = ["run", "--detach", "--"].map(OsString::from).to_vec();
         args.extend(argv.into_iter().map(|arg| arg.as_ref().to_owned()));
@@ -169,6 +172,7 @@ impl World {
     ///
     /// # Panics
     /// When there is none.
+    #[track_caller]
     pub fn session(&self, id: &str) -> serde_json::Value {
         self.json(&["session", "show", id])
     }
@@ -177,6 +181,7 @@ impl World {
     ///
     /// # Panics
     /// When it does not get there.
+    #[track_caller]
     pub fn await_status(&self, id: &str, status: &str) -> serde_json::Value {
         let mut last = serde_json::Value::Null;
         let found = within(DEADLINE, || {
