@@ -3,6 +3,9 @@
 //!
 //! Validation happens on receive only (`TryFrom`); sending cannot fail (`From`).
 
+pub mod convert;
+pub mod fault;
+
 /// The descriptor set of all contracts, for reflection and for the contract tests.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/muster.binpb"));
 

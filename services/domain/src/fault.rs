@@ -130,6 +130,12 @@ reasons! {
     PipeDeadline "PIPE_DEADLINE" Deadline,
     WaitTimeout "WAIT_TIMEOUT" Deadline,
     Cancelled "CANCELLED" Deadline,
+    // For what a newer peer names and this version does not know: by class alone.
+    AlreadyExists "ALREADY_EXISTS" AlreadyExists,
+    Conflict "CONFLICT" Conflict,
+    Exhausted "EXHAUSTED" Exhausted,
+    Unavailable "UNAVAILABLE" Unavailable,
+    Deadline "DEADLINE" Deadline,
     Internal "INTERNAL" Internal,
 }
 

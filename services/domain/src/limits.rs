@@ -79,6 +79,13 @@ pub const DELIVERIES_AT_ONCE: usize = 32;
 pub const GRPC_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
 /// Decoding limit of gRPC messages.
 pub const GRPC_DECODE_BYTES: usize = GRPC_MESSAGE_BYTES + 64 * 1024;
+/// Bytes of an error's text, and of its hint, on the wire; longer ones are cut. A header
+/// list above 16 KiB would lose the whole answer, and texts count up to fourfold there.
+pub const ERROR_TEXT_BYTES: usize = 1024;
+/// Bytes of all of an error's values for programs on the wire; longer ones are cut.
+pub const ERROR_METADATA_BYTES: usize = 4 * 1024;
+/// When a caller may try again after a bound was reached or something was unavailable.
+pub const ERROR_RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Streams that a server's HTTP/2 settings allow on one connection (DESIGN §4.3).
 pub const SERVER_STREAMS: u32 = 272;
 /// Server streams that a server admits at once on one connection (DESIGN §4.3).

@@ -1,0 +1,11 @@
+//! Conversions between the wire and the domain.
+//!
+//! To the wire they cannot fail (`From`, or a function where the message needs more than
+//! one value). From the wire everything is checked (`TryFrom`, with a [`Fault`] that names
+//! the field): enums that are unspecified or unknown are refused unless the contract's
+//! comment gives them a meaning.
+//!
+//! [`Fault`]: muster_domain::Fault
+
+pub mod id;
+pub mod time;
