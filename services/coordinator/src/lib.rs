@@ -4,5 +4,5 @@
 //! links to machines, `store` the rows, `feed` what subscribers get.
 
 pub mod hosts;
-
+pub mod sessions;
 pub mod store;

@@ -1,0 +1,3 @@
+//! One actor per session.
+
+pub mod api;
