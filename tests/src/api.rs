@@ -43,6 +43,12 @@ impl Api {
         }
     }
 
+    /// For clients of other services.
+    #[must_use]
+    pub fn channel(&self) -> Channel {
+        self.channel.clone()
+    }
+
     /// Client of `SessionsService`.
     #[must_use]
     pub fn sessions(&self) -> SessionsServiceClient<Channel> {

@@ -41,3 +41,11 @@ pub fn within<T>(limit: Duration, mut condition: impl FnMut() -> Option<T>) -> O
 pub fn now() -> Instant {
     Instant::now()
 }
+
+/// Nanoseconds since the machine's boot: the same in every process, so that a line can carry when it was written.
+#[must_use]
+pub fn boottime_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let nanoseconds = i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec);
+    u64::try_from(nanoseconds).unwrap_or(0)
+}

@@ -9,6 +9,7 @@
 //! | `print TEXT`, `stderr TEXT` | one line |
 //! | `torn TEXT` | text without a newline |
 //! | `flood BYTES` | the pattern that the kit can check |
+//! | `ticks MSxCOUNT` | COUNT lines `t NANOSECONDS`, one every MS, each with the time since boot at its writing |
 //! | `giant BYTES` | one line of that many bytes and a newline |
 //! | `latin` | a line that is no UTF-8 |
 //! | `env` | its environment, sorted |
@@ -93,6 +94,7 @@ impl State {
             "stderr" => writeln!(io::stderr(), "{value}")?,
             "torn" => say(value.as_bytes())?,
             "flood" => muster_e2e::pattern::write(&mut io::stdout().lock(), number(value)?)?,
+            "ticks" => ticks(value)?,
             "giant" => giant(number(value)?)?,
             "latin" => say(b"caf\xe9 \xff\xfe \xed\xa0\x80\n")?,
             "env" => print_environment()?,
@@ -168,6 +170,18 @@ fn say(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(bytes)?;
     out.flush()
+}
+
+fn ticks(value: &str) -> io::Result<()> {
+    let (pause, count) = value
+        .split_once('x')
+        .ok_or_else(|| io::Error::other("MSxCOUNT was expected"))?;
+    let pause = Duration::from_millis(number(pause)?);
+    for _ in 0..number(count)? {
+        std::thread::sleep(pause);
+        say(format!("t {}\n", muster_e2e::wait::boottime_ns()).as_bytes())?;
+    }
+    Ok(())
 }
 
 fn giant(bytes: u64) -> io::Result<()> {
