@@ -7,5 +7,10 @@
 //!
 //! [`Fault`]: muster_domain::Fault
 
+pub mod delivery;
+pub mod enums;
 pub mod id;
+pub mod page;
+pub mod run;
+pub mod tail;
 pub mod time;
