@@ -17,5 +17,7 @@ pub mod tasks;
 pub mod telemetry;
 
 pub use clock::{Clock, Elapsed, ManualClock};
-pub use server::{Admission, AdmissionPermit, Peer, ServerBuilder, ServerWindows};
+pub use server::{
+    Admission, AdmissionPermit, Peer, PeerListener, PeerPolicy, ServerBuilder, ServerWindows,
+};
 pub use tasks::{Tasks, Unfinished, wait_terminate_signal};
