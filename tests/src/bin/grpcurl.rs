@@ -1,7 +1,8 @@
 //! The part of `grpcurl` that the documentation uses, for machines that have none: messages are known by reflection
 //! alone, so this client knows no more of Muster than any other tool does.
 //!
-//! `grpcurl -plaintext -unix [-d JSON] SOCKET list | list SERVICE | SERVICE/METHOD`
+//! `grpcurl -plaintext -unix [-d JSON|@] SOCKET list | list SERVICE | SERVICE/METHOD`. Requests are sent as they are read; an error
+//! of the server ends it with 64 plus the code, as the real one does.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -10,7 +11,9 @@ use std::process::ExitCode;
 use anyhow::{Context as _, anyhow, bail};
 use hyper_util::rt::TokioIo;
 use prost::Message as _;
-use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor, SerializeOptions};
+use prost_reflect::{
+    DescriptorPool, DynamicMessage, MessageDescriptor, MethodDescriptor, SerializeOptions,
+};
 use tokio_stream::StreamExt as _;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::transport::{Channel, Endpoint};
@@ -34,9 +37,15 @@ fn main() -> ExitCode {
 }
 
 fn fail(error: &anyhow::Error) -> ExitCode {
+    let status = error.downcast_ref::<tonic::Status>();
+    let text = status.map_or_else(
+        || format!("{error:#}"),
+        |status| format!("Code: {:?}\n  Message: {}", status.code(), status.message()),
+    );
     // Nothing is left to be done when standard error is closed.
-    let _ = writeln!(std::io::stderr(), "ERROR:\n  {error:#}");
-    ExitCode::FAILURE
+    let _ = writeln!(std::io::stderr(), "ERROR:\n  {text}");
+    let code = status.map_or(1, |status| 64 + i32::from(status.code()));
+    ExitCode::from(u8::try_from(code).unwrap_or(1))
 }
 
 async fn run() -> anyhow::Result<()> {
@@ -172,28 +181,50 @@ async fn call(channel: Channel, method: &str, data: &str) -> anyhow::Result<()> 
         .methods()
         .find(|method| method.name() == name)
         .context("no such method")?;
-    let mut requests = Vec::new();
-    for document in serde_json::Deserializer::from_str(data).into_iter::<serde_json::Value>() {
-        requests
-            .push(DynamicMessage::deserialize(method.input(), document?).context("the request")?);
-    }
+    let requests = requests(data, method.input());
     let path = format!("/{}/{name}", service.full_name()).parse()?;
     let mut grpc = tonic::client::Grpc::new(channel);
     grpc.ready().await?;
-    let request = tonic::Request::new(tokio_stream::iter(requests));
-    let answers = grpc
-        .streaming(request, path, Dynamic(method))
-        .await
-        .map_err(|status| explained(&status))?;
+    let request = tonic::Request::new(requests);
+    let answers = grpc.streaming(request, path, Dynamic(method)).await?;
     let mut answers = answers.into_inner();
     while let Some(answer) = answers.next().await {
-        print_message(&answer.map_err(|status| explained(&status))?)?;
+        print_message(&answer?)?;
     }
     Ok(())
 }
 
-fn explained(status: &tonic::Status) -> anyhow::Error {
-    anyhow!("Code: {:?}\n  Message: {}", status.code(), status.message())
+/// Requests as they come: from the argument, or with `@` from standard input. What is no request ends the program.
+fn requests(
+    data: &str,
+    input: MessageDescriptor,
+) -> tokio_stream::wrappers::ReceiverStream<DynamicMessage> {
+    let (sender, receiver) = tokio::sync::mpsc::channel(16);
+    let reader: Box<dyn std::io::Read + Send> = match data {
+        "@" => Box::new(std::io::stdin()),
+        _ => Box::new(std::io::Cursor::new(data.to_owned())),
+    };
+    // A thread: standard input cannot be read without blocking.
+    std::thread::spawn(move || {
+        let documents =
+            serde_json::Deserializer::from_reader(reader).into_iter::<serde_json::Value>();
+        for document in documents {
+            let message =
+                document.and_then(|document| DynamicMessage::deserialize(input.clone(), document));
+            match message {
+                Ok(message) => {
+                    if sender.blocking_send(message).is_err() {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    fail(&anyhow!(error).context("the request"));
+                    std::process::exit(1);
+                }
+            }
+        }
+    });
+    tokio_stream::wrappers::ReceiverStream::new(receiver)
 }
 
 fn print_message(message: &DynamicMessage) -> anyhow::Result<()> {
