@@ -71,7 +71,7 @@ pub fn reference(fault: &Fault) -> Option<String> {
     Some(format!("{hash:016x}"))
 }
 
-/// The status that tells this fault. Of an internal fault only the [`reference`] goes out.
+/// The status that tells this fault. Of an internal fault only the [`reference()`] goes out.
 /// Texts are cut to their limits.
 pub fn into_status(fault: &Fault) -> Status {
     let reason = fault.reason();
