@@ -80,6 +80,18 @@ impl Profile {
     }
 }
 
+impl Profile {
+    /// The largest frame that the other side may send, in bytes. Larger ones cost less per
+    /// byte, and keep everything else on the connection waiting for longer.
+    const fn frame(self) -> u32 {
+        match self {
+            Self::Control => 16 * KIB,
+            Self::Tails => 64 * KIB,
+            Self::Files => 256 * KIB,
+        }
+    }
+}
+
 /// The windows of an agent's server, which cannot know the client's profile.
 pub const SERVER_WINDOWS: ServerWindows = ServerWindows {
     stream: 256 * KIB,
@@ -243,6 +255,7 @@ fn endpoint(profile: Profile) -> Endpoint {
     Endpoint::from_static("http://agent.muster")
         .initial_stream_window_size(windows.stream)
         .initial_connection_window_size(windows.connection)
+        .max_frame_size(profile.frame())
         .http2_adaptive_window(false)
         .concurrency_limit(windows.streams as usize)
         .http2_keep_alive_interval(KEEPALIVE)
