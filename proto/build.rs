@@ -28,8 +28,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let descriptors = protox::compile(FILES, ["."])?;
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     std::fs::write(out.join("muster.binpb"), descriptors.encode_to_vec())?;
+    let mut config = tonic_prost_build::Config::new();
+    config.enable_type_names();
     tonic_prost_build::configure()
         .bytes(".")
-        .compile_fds(descriptors)?;
+        // They hold values of environments: printed without them, see `secrets`.
+        .skip_debug([
+            "muster.agent.v1.EnvVar",
+            "muster.keeper.v1.EnvVar",
+            "muster.v1.StartSessionRequest",
+        ])
+        .compile_fds_with_config(descriptors, config)?;
     Ok(())
 }

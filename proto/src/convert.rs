@@ -9,8 +9,14 @@
 
 pub mod delivery;
 pub mod enums;
+pub mod feed;
+pub mod file;
+pub mod host;
 pub mod id;
+pub mod interaction;
+pub mod message;
 pub mod page;
 pub mod run;
 pub mod tail;
+pub mod task;
 pub mod time;
