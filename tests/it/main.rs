@@ -6,6 +6,7 @@
 )]
 
 mod kit;
+mod limits;
 mod tidy;
 
 use muster_e2e::{Binaries, World};

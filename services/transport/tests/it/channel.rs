@@ -11,7 +11,7 @@ use tonic::{Code, transport::Endpoint};
 
 use crate::{
     LONG,
-    service::{Served, echo, flood},
+    service::{Served, echo, flood, slow},
     soon, until,
 };
 
@@ -191,4 +191,53 @@ async fn a_dial_has_a_deadline_and_a_kind_of_failure() {
         .await
         .unwrap_err();
     assert!(matches!(error, ConnectError::TimedOut), "{error}");
+}
+
+#[tokio::test]
+async fn h20_the_257th_stream_of_a_connection_is_refused_not_hung() {
+    let (dial, incoming) = in_process();
+    let served = Served::new(incoming);
+    let connection = open(&dial, Profile::Tails).await;
+    let mut streams = Vec::new();
+    for _ in 0..256 {
+        streams.push(soon("a stream", flood(connection.channel())).await.unwrap());
+    }
+    let refused = soon("an answer", flood(connection.channel()))
+        .await
+        .unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    assert_eq!(
+        echo(connection.channel(), "beside").await.unwrap(),
+        "beside"
+    );
+    // Another connection has places of its own.
+    let other = open(&dial, Profile::Tails).await;
+    soon("a stream", flood(other.channel())).await.unwrap();
+    // A stream that the client drops gives its place back.
+    streams.pop();
+    soon("a place", async {
+        while flood(connection.channel()).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_stopping_server_lets_a_running_call_end() {
+    let (dial, incoming) = in_process();
+    let served = Served::with_drain(incoming, LONG);
+    let connection = open(&dial, Profile::Control).await;
+    let call = slow(connection.channel(), "in time");
+    let stops = async {
+        until("the call", || served.bytes.slow() == 1).await;
+        served.tasks.token().cancel();
+        tokio::task::yield_now().await;
+        served.bytes.release();
+    };
+    let (answer, ()) = soon("the answer", async { tokio::join!(call, stops) }).await;
+    assert_eq!(answer.unwrap(), "in time");
+    served.tasks.shutdown(LONG).await.unwrap();
+    soon("the end", connection.ended()).await;
 }

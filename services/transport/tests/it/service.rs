@@ -13,8 +13,9 @@ use std::{
 };
 
 use bytes::{Buf as _, BufMut as _};
-use muster_runtime::{ServerBuilder, Tasks};
+use muster_runtime::{AdmissionPermit, ServerBuilder, Tasks, server::admit};
 use muster_transport::SERVER_WINDOWS;
+use tokio::sync::Notify;
 use tokio_stream::Stream;
 use tonic::{
     Request, Response, Status, Streaming,
@@ -65,10 +66,12 @@ impl Decoder for Raw {
     }
 }
 
-/// `Echo` gives back what it gets; `Flood` sends without end.
+/// `Echo` gives back what it gets, `Slow` does so when it is released, `Flood` sends without end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bytes {
     flooded: Arc<AtomicU64>,
+    slow: Arc<AtomicU64>,
+    release: Arc<Notify>,
 }
 
 type Answer = Pin<Box<dyn Future<Output = Result<http::Response<Body>, Infallible>> + Send>>;
@@ -80,12 +83,23 @@ impl Bytes {
         self.flooded.load(Ordering::Relaxed)
     }
 
-    fn flood(&self) -> Chunks {
+    /// How many `Slow` calls have begun.
+    pub(crate) fn slow(&self) -> u64 {
+        self.slow.load(Ordering::Relaxed)
+    }
+
+    /// Lets a `Slow` call end.
+    pub(crate) fn release(&self) {
+        self.release.notify_one();
+    }
+
+    fn flood(&self, permit: AdmissionPermit) -> Chunks {
         let flooded = self.flooded.clone();
-        Box::pin(tokio_stream::iter(std::iter::repeat_with(move || {
+        let chunks = tokio_stream::iter(std::iter::repeat_with(move || {
             flooded.fetch_add(CHUNK as u64, Ordering::Relaxed);
             Ok(vec![b'x'; CHUNK])
-        })))
+        }));
+        Box::pin(permit.hold(chunks))
     }
 }
 
@@ -113,10 +127,21 @@ impl tower::Service<http::Request<Body>> for Bytes {
                     };
                     grpc.unary(tower::service_fn(echo), request).await
                 }
+                "/test.Bytes/Slow" => {
+                    let slow = move |request: Request<Vec<u8>>| {
+                        let this = this.clone();
+                        async move {
+                            this.slow.fetch_add(1, Ordering::Relaxed);
+                            this.release.notified().await;
+                            Ok::<_, Status>(Response::new(request.into_inner()))
+                        }
+                    };
+                    grpc.unary(tower::service_fn(slow), request).await
+                }
                 "/test.Bytes/Flood" => {
-                    let flood = move |_: Request<Vec<u8>>| {
-                        let chunks = this.flood();
-                        async move { Ok::<_, Status>(Response::new(chunks)) }
+                    let flood = move |request: Request<Vec<u8>>| {
+                        let chunks = admit(&request).map(|permit| this.flood(permit));
+                        async move { chunks.map(Response::new) }
                     };
                     grpc.server_streaming(tower::service_fn(flood), request)
                         .await
@@ -129,10 +154,19 @@ impl tower::Service<http::Request<Body>> for Bytes {
 
 /// Calls `Echo`.
 pub(crate) async fn echo(channel: Channel, text: &str) -> Result<String, Status> {
+    unary(channel, "/test.Bytes/Echo", text).await
+}
+
+/// Calls `Slow`.
+pub(crate) async fn slow(channel: Channel, text: &str) -> Result<String, Status> {
+    unary(channel, "/test.Bytes/Slow", text).await
+}
+
+async fn unary(channel: Channel, path: &'static str, text: &str) -> Result<String, Status> {
     let mut grpc = tonic::client::Grpc::new(channel);
     let unavailable = |error: tonic::transport::Error| Status::unavailable(error.to_string());
     grpc.ready().await.map_err(unavailable)?;
-    let path = http::uri::PathAndQuery::from_static("/test.Bytes/Echo");
+    let path = http::uri::PathAndQuery::from_static(path);
     let request = Request::new(text.as_bytes().to_vec());
     let answer = grpc.unary(request, path, Raw).await?;
     Ok(String::from_utf8_lossy(&answer.into_inner()).into_owned())
@@ -158,8 +192,18 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Serves on `incoming`.
+    /// Serves on `incoming`; stopping cuts everything at once.
     pub(crate) fn new<I, IO>(incoming: I) -> Self
+    where
+        I: Stream<Item = io::Result<IO>> + Send + 'static,
+        IO: tokio::io::AsyncRead + tokio::io::AsyncWrite + Connected + Unpin + Send + 'static,
+        IO::ConnectInfo: Clone + Send + Sync + 'static,
+    {
+        Self::with_drain(incoming, Duration::ZERO)
+    }
+
+    /// Serves on `incoming`; stopping lets running calls end for at most `drain`.
+    pub(crate) fn with_drain<I, IO>(incoming: I, drain: Duration) -> Self
     where
         I: Stream<Item = io::Result<IO>> + Send + 'static,
         IO: tokio::io::AsyncRead + tokio::io::AsyncWrite + Connected + Unpin + Send + 'static,
@@ -168,7 +212,7 @@ impl Served {
         let (tasks, bytes) = (Tasks::new("server"), Bytes::default());
         let builder = ServerBuilder::new(SERVER_WINDOWS).service(bytes.clone());
         let token = tasks.token();
-        tasks.spawn("serve", builder.serve(incoming, token, Duration::ZERO));
+        tasks.spawn("serve", builder.serve(incoming, token, drain));
         Self { tasks, bytes }
     }
 
