@@ -141,3 +141,29 @@ pub const INTERRUPT_EFFECT: Duration = Duration::from_secs(5);
 pub const STALLED_AFTER: Duration = Duration::from_secs(600);
 /// Deepest session tree (S1).
 pub const TREE_DEPTH: u32 = 16;
+/// Text that waits in one session, in bytes, beside the counts of S14.
+pub const WAITING_BYTES: usize = 64 * 1024 * 1024;
+/// Folded text that waits for its commit; above it the session's tail is not read.
+pub const UNCOMMITTED_BYTES: usize = 1024 * 1024;
+/// Messages that wait for their commit; above it the session's tail is not read.
+pub const UNCOMMITTED_MESSAGES: usize = 1_024;
+/// Final messages whose keys a session's actor remembers; older ones are looked up.
+pub const REMEMBERED_MESSAGES: usize = 256;
+/// Resumes whose keys a session remembers.
+pub const REMEMBERED_RESUMES: usize = 64;
+/// First wait before a call to a host is made again; doubles.
+pub const RETRY_FIRST: Duration = Duration::from_millis(100);
+/// Longest wait before a call to a host is made again.
+pub const RETRY_CAP: Duration = Duration::from_secs(5);
+/// A host that is connected and silent about a run for this long is asked.
+pub const ASK_AFTER: Duration = Duration::from_secs(1);
+/// Questions about a delivery of an ended run before it counts as unknown.
+pub const DELIVERY_QUESTIONS: u32 = 10;
+/// Stop ladder of a closable program: wait after the end of its stdin (DESIGN §4.2).
+pub const STOP_CLOSE_WAIT: Duration = Duration::from_secs(2);
+/// Stop ladder: wait after SIGINT.
+pub const STOP_INT_WAIT: Duration = Duration::from_secs(3);
+/// Stop ladder: wait after SIGTERM.
+pub const STOP_TERM_WAIT: Duration = Duration::from_secs(5);
+/// Stop ladder: wait after SIGKILL.
+pub const STOP_KILL_WAIT: Duration = Duration::from_secs(5);

@@ -1,5 +1,12 @@
 //! Tasks, minimal for now (T1, T3).
 
+mod effect;
+mod rules;
+
+pub use effect::{Trigger, effect};
+pub use rules::New;
+pub(crate) use rules::check_client_key;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{SessionId, TaskId, Timestamp, WorkspaceId};

@@ -291,6 +291,48 @@ pub struct Run {
     pub damaged_lines: u64,
     /// Bytes appended after the end.
     pub late_bytes: u64,
+    /// The stream is known to be damaged (S28): the first thing that went wrong.
+    #[serde(default)]
+    pub damage: Option<Observed<Damage>>,
+    /// The last consumed bytes when they are the beginning of a character; at most three.
+    /// They belong to no message yet.
+    #[serde(default)]
+    pub partial: Vec<u8>,
+    /// The line that is being read was counted in `damaged_lines`.
+    #[serde(default)]
+    pub line_damaged: bool,
+}
+
+/// What is wrong with a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Damage {
+    /// Bytes are lost.
+    Gap,
+    /// Its file shrank.
+    Truncated,
+    /// Its file is another one.
+    Replaced,
+}
+
+impl Damage {
+    /// The word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Gap => "gap",
+            Self::Truncated => "truncated",
+            Self::Replaced => "replaced",
+        }
+    }
+}
+
+/// A resume that was taken: a repeat with its key starts nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resumed {
+    /// The client's key.
+    pub client_key: String,
+    /// The run that it started.
+    pub run: u32,
 }
 
 /// How a turn ended.
@@ -363,4 +405,91 @@ pub struct State {
     pub last_activity: Timestamp,
     /// Hidden by a person.
     pub archived: bool,
+    /// User messages accepted so far; the latest one's `sequence`.
+    #[serde(default)]
+    pub accepted: u64,
+    /// The latest resumes, oldest first.
+    #[serde(default)]
+    pub resumes: Vec<Resumed>,
+}
+
+/// What asks for a person (R4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Attention {
+    /// Nothing.
+    None,
+    /// A permission is asked for.
+    Permission,
+    /// A question is asked.
+    Question,
+    /// A plan waits.
+    Plan,
+    /// The start, the turn or the process failed.
+    Error,
+}
+
+impl Link {
+    /// Calls can be made (S31).
+    pub const fn is_up(self) -> bool {
+        match self {
+            Self::Connected | Self::Suspect => true,
+            Self::Connecting | Self::Unreachable => false,
+        }
+    }
+}
+
+impl Process {
+    /// It is over.
+    pub const fn is_over(self) -> bool {
+        match self {
+            Self::Exited | Self::Lost(_) => true,
+            Self::Starting | Self::Alive | Self::Unknown => false,
+        }
+    }
+}
+
+impl State {
+    /// The latest run is over and judged, or its start failed: nothing more comes of it (S29).
+    pub fn is_over(&self) -> bool {
+        self.run.process.value.is_over()
+    }
+
+    /// A person asked for the end of the latest run.
+    pub fn is_stopping(&self) -> bool {
+        self.stop.is_some_and(|stop| stop.run == self.run.no)
+    }
+
+    /// The open turn.
+    pub fn open_turn(&self) -> Option<&Turn> {
+        self.turn.as_ref().filter(|turn| turn.outcome.is_none())
+    }
+
+    /// How the latest turn ended.
+    pub fn outcome(&self) -> Option<Outcome> {
+        let turn = self.turn.as_ref()?;
+        turn.outcome.as_ref().map(|outcome| outcome.value)
+    }
+
+    /// What asks for a person, as far as the session alone tells. Open interactions are rows
+    /// of their own.
+    pub fn attention(&self) -> Attention {
+        let failed = self.run.launch.value == Launch::Failed && !self.is_stopping();
+        if failed || self.outcome() == Some(Outcome::Failed) {
+            Attention::Error
+        } else {
+            Attention::None
+        }
+    }
+
+    /// The same without the values of the environment, for everybody who is not the host
+    /// (R12).
+    #[must_use]
+    pub fn without_secrets(&self) -> Self {
+        let mut shown = self.clone();
+        for value in shown.spec.env.values_mut() {
+            value.clear();
+        }
+        shown
+    }
 }

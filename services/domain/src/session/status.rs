@@ -1,5 +1,8 @@
 //! The status of a session: computed, never stored (S5).
 
+use super::state::{Attention, Launch, Outcome, Process, State};
+use crate::{Timestamp, limits};
+
 /// What a session is doing, in one word. The words are the API's and the command line's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Status {
@@ -37,4 +40,104 @@ pub enum Status {
     Orphaned,
     /// Its host cannot be asked.
     Unreachable,
+}
+
+impl Status {
+    /// The word, as in `waiting_permission`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::WaitingPermission => "waiting_permission",
+            Self::WaitingQuestion => "waiting_question",
+            Self::WaitingPlan => "waiting_plan",
+            Self::Retrying => "retrying",
+            Self::Compacting => "compacting",
+            Self::Idle => "idle",
+            Self::IdleBackground => "idle_background",
+            Self::Stalled => "stalled",
+            Self::Failed => "failed",
+            Self::Interrupted => "interrupted",
+            Self::Stopped => "stopped",
+            Self::Exited => "exited",
+            Self::Lost => "lost",
+            Self::Orphaned => "orphaned",
+            Self::Unreachable => "unreachable",
+        }
+    }
+}
+
+/// The status of a session at `now`, and since when it is so by the evidence (S5).
+///
+/// `attention` is what the open interactions ask for; [`State::attention`] where there are
+/// none.
+pub fn status(state: &State, attention: Attention, now: Timestamp) -> (Status, Timestamp) {
+    let run = &state.run;
+    if state.is_over() {
+        return over(state);
+    }
+    if !state.link.value.is_up() {
+        return (Status::Unreachable, state.link.at);
+    }
+    if run.process.value == Process::Unknown && run.exit.is_none() {
+        return (Status::Unreachable, run.process.at);
+    }
+    if !run.cwd_exists {
+        return (Status::Orphaned, state.last_activity);
+    }
+    if run.launch.value == Launch::Requested || run.process.value == Process::Starting {
+        return (Status::Starting, run.launch.at);
+    }
+    match attention {
+        Attention::Permission => return (Status::WaitingPermission, state.last_activity),
+        Attention::Question => return (Status::WaitingQuestion, state.last_activity),
+        Attention::Plan => return (Status::WaitingPlan, state.last_activity),
+        Attention::None | Attention::Error => {}
+    }
+    in_turn(state, now)
+}
+
+/// The latest run is over.
+fn over(state: &State) -> (Status, Timestamp) {
+    let process = &state.run.process;
+    if let Process::Lost(_) = process.value {
+        return (Status::Lost, process.at);
+    }
+    if state.run.launch.value == Launch::Failed {
+        let stopped = state.is_stopping();
+        let status = if stopped {
+            Status::Stopped
+        } else {
+            Status::Failed
+        };
+        return (status, state.run.launch.at);
+    }
+    let status = match state.outcome() {
+        Some(Outcome::Failed) => Status::Failed,
+        Some(Outcome::Interrupted) => Status::Stopped,
+        Some(Outcome::Unknown) => Status::Lost,
+        Some(Outcome::Completed) | None => Status::Exited,
+    };
+    (status, process.at)
+}
+
+/// The process lives.
+fn in_turn(state: &State, now: Timestamp) -> (Status, Timestamp) {
+    let Some(turn) = &state.turn else {
+        return (Status::Idle, state.run.process.at);
+    };
+    match &turn.outcome {
+        None if is_stalled(state, now) => (Status::Stalled, state.last_activity),
+        None => (Status::Running, turn.began_at.max(state.run.launch.at)),
+        Some(outcome) => match outcome.value {
+            Outcome::Failed => (Status::Failed, outcome.at),
+            Outcome::Interrupted => (Status::Interrupted, outcome.at),
+            Outcome::Completed | Outcome::Unknown => (Status::Idle, outcome.at),
+        },
+    }
+}
+
+/// A turn is open and has been silent for long (S32).
+pub(super) fn is_stalled(state: &State, now: Timestamp) -> bool {
+    state.open_turn().is_some() && now.since(state.last_activity) >= limits::STALLED_AFTER
 }
