@@ -7,6 +7,7 @@ pub mod convert;
 pub mod fault;
 pub mod json;
 mod secrets;
+pub mod sizes;
 
 /// The descriptor set of all contracts, for reflection and for the contract tests.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/muster.binpb"));

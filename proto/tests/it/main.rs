@@ -1,0 +1,3 @@
+//! The contracts, as other people's tools meet them.
+
+mod contract;
