@@ -200,6 +200,15 @@ fn an_impure_domain_is_found() {
 fn unfinished_work_is_found() {
     let rule = rules::nothing_left_open;
     assert_eq!(findings(rule, "a.rs", concat!("// TO", "DO: later")), 1);
+    assert_eq!(
+        findings(rule, "a.rs", concat!("/// x\nfn f() {} // a TO", "DO(me)")),
+        1
+    );
+    assert_eq!(findings(rule, "a.rs", concat!("//! TO", "DO later")), 1);
+    assert_eq!(
+        findings(rule, "a.rs", concat!("/// The phase TO", "DO of a task.")),
+        0
+    );
     assert_eq!(findings(rule, "a.rs", "fn f() { unimplemented!() }"), 1);
     assert_eq!(findings(rule, "a.rs", "#[ignore = \"slow\"]\nfn f() {}"), 1);
     assert_eq!(findings(rule, "a.rs", "let s = \"#[ignore]\";"), 0);
