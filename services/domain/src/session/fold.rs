@@ -1,14 +1,14 @@
 //! Everything that decides about one session (DESIGN §5).
 //!
-//! A fold takes facts and commands, and gives commits, then actions, then previews. It owns
+//! A fold takes facts and commands, and gives commits, then actions, and previews. It owns
 //! the session's state; a shell moves what it gives:
 //!
 //! ```text
 //! loop {
 //!     fold.input(fact, now)  |  fold.command(command, now)
 //!     fold.take_commit(now)      → commit to the store (at most one at a time)
-//!     fold.take_previews(now)    → publish, before the commit is
 //!     fold.committed(ticket)     when it is in the store
+//!     fold.take_preview(now)     → publish
 //!     fold.take_actions()        → do them
 //!     sleep until fold.next_wakeup()
 //! }
@@ -34,7 +34,7 @@ use std::collections::VecDeque;
 
 use deliver::Flight;
 use launch::Calls;
-use output::{Growing, Previews};
+use output::{Growing, Growth};
 use pending::Pending;
 use queue::Queue;
 pub use types::{Accepted, Action, Command, Commit, Fact, Mode, Rung, Step, Stored, Text, Ticket};
@@ -49,7 +49,7 @@ pub struct Fold {
     queue: Queue,
     flight: Option<Flight>,
     growing: Option<Growing>,
-    previews: Previews,
+    growth: Growth,
     calls: Calls,
     /// The host says that the run ended without a record, at this size of the stream.
     lost: Option<(LostReason, u64)>,
@@ -144,7 +144,7 @@ impl Fold {
     }
 
     /// When [`Fact::Tick`] should be handed in at the latest, also to take a commit or
-    /// previews; `None`: never, as things are.
+    /// a preview; `None`: never, as things are.
     pub fn next_wakeup(&self) -> Option<Timestamp> {
         let flush = match self.outstanding {
             Some(_) => None,
@@ -152,7 +152,7 @@ impl Fold {
         };
         let times = [
             flush,
-            self.previews.due(),
+            self.growth.due(),
             self.launch_due(),
             self.delivery_due(),
             self.stop_due(),
@@ -163,9 +163,16 @@ impl Fold {
         times.into_iter().flatten().min()
     }
 
-    /// Growth to publish now (F16); empty when it is not due.
-    pub fn take_previews(&mut self, now: Timestamp) -> Vec<Preview> {
-        self.previews.take(self.state.spec.id, now)
+    /// All text of the growing message that is not in the store, when subscribers should see
+    /// more of it now: the first piece at once, then at most once per
+    /// [`limits::PREVIEW_EVERY`] (F16).
+    pub fn take_preview(&mut self, now: Timestamp) -> Option<Preview> {
+        self.growth.take(now)
+    }
+
+    /// All text of the growing message that is not in the store.
+    pub fn growth(&self) -> Option<&Preview> {
+        self.growth.current()
     }
 
     /// What is to be done now, in order; all of it is committed.

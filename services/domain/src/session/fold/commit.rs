@@ -13,7 +13,7 @@ impl Fold {
         if self.outstanding.is_some() || self.pending.due().is_none_or(|due| due > now) {
             return None;
         }
-        self.previews.force();
+        self.growth.taken();
         self.state.version += 1;
         self.shadow = self.reflected();
         let workspace = self.state.spec.workspace.clone();
@@ -47,6 +47,7 @@ impl Fold {
         if let Some((_, actions)) = self.outstanding.take() {
             self.ready.extend(actions);
         }
+        self.growth.committed();
         self.calls.committed();
         self.queue.trim(ticket);
         self.pump(now);

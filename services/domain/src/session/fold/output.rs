@@ -262,7 +262,7 @@ impl Fold {
             let from = message.bytes;
             message.bytes += shown.len() as u64;
             self.pending.grow(message, shown);
-            self.previews.push(message.id, from, shown);
+            self.growth.push(message.session, message.id, from, shown);
         }
     }
 
@@ -271,7 +271,11 @@ impl Fold {
         if let Some(Growing { mut message }) = self.growing.take() {
             message.complete = true;
             message.updated_at = now;
-            self.pending.touch(now);
+            if matches!(message.body, Body::Text(_)) {
+                self.pending.boundary(now);
+            } else {
+                self.pending.touch(now);
+            }
             self.pending.change(&message);
         }
     }
@@ -321,53 +325,75 @@ fn is_begun(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }
 
-/// Growth that was not published yet.
+/// The text of the growing message that is not in the store yet (F16).
 #[derive(Debug, Default)]
-pub(super) struct Previews {
-    pieces: Vec<(MessageId, u64, String)>,
-    last: Option<Timestamp>,
-    forced: bool,
+pub(super) struct Growth {
+    preview: Option<Preview>,
+    /// The commit under way has this message's text up to here.
+    taken: Option<(MessageId, u64)>,
+    /// There is text that was not shown.
+    fresh: bool,
+    shown_at: Option<Timestamp>,
 }
 
-impl Previews {
-    fn push(&mut self, message: MessageId, from: u64, text: &str) {
-        match self.pieces.last_mut() {
-            Some((id, _, piece)) if *id == message => piece.push_str(text),
-            Some(_) | None => self.pieces.push((message, from, text.to_owned())),
+impl Growth {
+    fn push(&mut self, session: SessionId, message: MessageId, from: u64, text: &str) {
+        match &mut self.preview {
+            Some(preview) if preview.message == message => preview.text.push_str(text),
+            Some(_) | None => {
+                self.preview = Some(Preview {
+                    session,
+                    message,
+                    from,
+                    text: text.to_owned(),
+                });
+            }
         }
+        self.fresh = true;
     }
 
-    /// Whatever there is, is due: a commit follows.
-    pub(super) fn force(&mut self) {
-        self.forced = true;
+    /// A commit has everything up to now.
+    pub(super) fn taken(&mut self) {
+        let end = |preview: &Preview| (preview.message, preview.from + preview.text.len() as u64);
+        self.taken = self.preview.as_ref().map(end);
+    }
+
+    /// That commit is in the store.
+    pub(super) fn committed(&mut self) {
+        let Some((message, end)) = self.taken.take() else {
+            return;
+        };
+        if let Some(preview) = self
+            .preview
+            .as_mut()
+            .filter(|preview| preview.message == message)
+        {
+            // It fits: it is a part of the text.
+            preview.text.drain(..(end - preview.from) as usize);
+            preview.from = end;
+            if preview.text.is_empty() {
+                self.preview = None;
+                self.fresh = false;
+            }
+        }
     }
 
     pub(super) fn due(&self) -> Option<Timestamp> {
-        if self.pieces.is_empty() {
-            return None;
-        }
-        Some(match self.last {
-            Some(last) if !self.forced => last.plus(limits::PREVIEW_EVERY),
-            Some(_) | None => Timestamp(i64::MIN),
-        })
+        let never = Timestamp(i64::MIN);
+        let next = |at: Timestamp| at.plus(limits::PREVIEW_EVERY);
+        self.fresh.then(|| self.shown_at.map_or(never, next))
     }
 
-    pub(super) fn take(&mut self, session: SessionId, now: Timestamp) -> Vec<Preview> {
-        let forced = std::mem::take(&mut self.forced);
-        let waits = self
-            .last
-            .is_some_and(|last| now < last.plus(limits::PREVIEW_EVERY));
-        if self.pieces.is_empty() || (waits && !forced) {
-            return Vec::new();
+    pub(super) fn take(&mut self, now: Timestamp) -> Option<Preview> {
+        if self.due().is_none_or(|due| due > now) {
+            return None;
         }
-        self.last = Some(now);
-        let pieces = std::mem::take(&mut self.pieces);
-        let preview = |(message, from, text)| Preview {
-            session,
-            message,
-            from,
-            text,
-        };
-        pieces.into_iter().map(preview).collect()
+        self.fresh = false;
+        self.shown_at = Some(now);
+        self.preview.clone()
+    }
+
+    pub(super) fn current(&self) -> Option<&Preview> {
+        self.preview.as_ref()
     }
 }
