@@ -3,6 +3,8 @@
 //! `rpc` answers calls, `app` has the use cases, `sessions` one actor per session, `hosts` the
 //! links to machines, `store` the rows, `feed` what subscribers get.
 
+pub mod app;
+pub mod feed;
 pub mod hosts;
 pub mod sessions;
 pub mod store;

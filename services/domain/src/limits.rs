@@ -21,6 +21,8 @@ pub const DERIVED_TITLE_CHARS: usize = 60;
 pub const TASK_TITLE_CHARS: usize = 500;
 /// Longest text of a task, in bytes.
 pub const TASK_TEXT_BYTES: usize = 256 * 1024;
+/// Sessions that a task remembers; the oldest are forgotten first.
+pub const TASK_SESSIONS: usize = 100;
 /// Longest category or project name, in bytes.
 pub const NAME_BYTES: usize = 128;
 /// Bytes of program arguments and environment together.

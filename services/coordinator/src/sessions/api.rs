@@ -7,7 +7,7 @@ use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use muster_domain::{
-    Fault, MessageId, SessionId,
+    Fault, HostId, MessageId, SessionId,
     changeset::Versioned,
     message::Message,
     session::{Input, Spec, State},
@@ -61,6 +61,9 @@ pub trait SessionsApi: Send + Sync + fmt::Debug {
     /// What the actor of this session has in hand: newer than the store, never older. `None`
     /// when no actor runs (then the store has everything).
     fn live(&self, session: SessionId) -> Option<watch::Receiver<Arc<Live>>>;
+
+    /// Sessions of this host whose process has not ended.
+    fn count(&self, host: HostId) -> u32;
 }
 
 /// A session that is to be.
@@ -131,8 +134,6 @@ pub struct Control {
 pub struct Live {
     /// The state, the link of this moment included.
     pub state: State,
-    /// Names of conclusions that are refused for now (S6).
-    pub refusals: Vec<&'static str>,
     /// The message that grows now, as far as it is not committed.
     pub growing: Option<Growing>,
 }
