@@ -17,6 +17,7 @@ pub mod interaction;
 pub mod message;
 pub mod page;
 pub mod run;
+pub mod session;
 pub mod tail;
 pub mod task;
 pub mod time;

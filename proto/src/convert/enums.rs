@@ -67,6 +67,7 @@ same_words! {
     session::Access => public::AccessLevel { Full, Workspace, Readonly }
     session::Access => agent::AccessLevel { Full, Workspace, Readonly }
     session::Input => public::SessionSource { Cli, Console, Connector, Agent }
+    session::Attention => public::Attention { None, Permission, Question, Plan, Error }
     session::LostReason => agent::LostReason { Keeper, Boot }
     session::Status => public::SessionStatus {
         Starting, Running, WaitingPermission, WaitingQuestion, WaitingPlan, Retrying,
@@ -149,6 +150,7 @@ mod tests {
         assert_eq!(round_trip::<public::AccessLevel, session::Access>(), 3);
         assert_eq!(round_trip::<agent::AccessLevel, session::Access>(), 3);
         assert_eq!(round_trip::<public::SessionSource, session::Input>(), 4);
+        assert_eq!(round_trip::<public::Attention, session::Attention>(), 5);
         assert_eq!(round_trip::<public::SessionStatus, session::Status>(), 17);
         assert_eq!(round_trip::<public::MessageKind, message::Kind>(), 8);
         assert_eq!(round_trip::<public::MessageState, message::Delivery>(), 11);

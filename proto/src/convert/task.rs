@@ -2,7 +2,7 @@
 
 use muster_domain::{
     Fault,
-    task::{Phase, Status, Task},
+    task::{Phase, Task},
 };
 
 use super::{id, time};
@@ -48,28 +48,6 @@ pub fn phase_opt(number: i32) -> Result<Option<Phase>, Fault> {
     })
 }
 
-/// The word of a status (T3).
-pub fn status_word(status: Status) -> &'static str {
-    match status {
-        Status::Todo => "todo",
-        Status::InProgress => "in_progress",
-        Status::Done => "done",
-    }
-}
-
-fn status(phase: &Phase) -> Status {
-    match phase {
-        Phase::Todo => Status::Todo,
-        Phase::Complete => Status::Done,
-        Phase::InProgress
-        | Phase::AgentComplete
-        | Phase::AwaitHumanAction
-        | Phase::HumanVerified
-        | Phase::PostWorkCompleted
-        | Phase::Other(_) => Status::InProgress,
-    }
-}
-
 impl From<&Task> for public::Task {
     fn from(task: &Task) -> Self {
         Self {
@@ -80,7 +58,7 @@ impl From<&Task> for public::Task {
             category: task.category.clone(),
             project: task.project.clone(),
             phase: public::TaskPhase::from(&task.phase).into(),
-            status: status_word(status(&task.phase)).to_owned(),
+            status: task.status().as_str().to_owned(),
             needs_attention: task.needs_attention,
             session_ids: task.sessions.iter().map(ToString::to_string).collect(),
             created_at: Some(time::timestamp(task.created_at)),
@@ -107,7 +85,7 @@ mod tests {
                 7 => "done",
                 _ => "in_progress",
             };
-            assert_eq!(status_word(status(&phase)), expected);
+            assert_eq!(phase.status().as_str(), expected);
         }
         assert_eq!(phase_opt(0), Ok(None));
         let fault = phase_opt(99).unwrap_err();
@@ -117,6 +95,5 @@ mod tests {
             public::TaskPhase::from(&kept),
             public::TaskPhase::Unspecified
         );
-        assert_eq!(status_word(status(&kept)), "in_progress");
     }
 }
