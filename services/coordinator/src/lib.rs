@@ -6,5 +6,6 @@
 pub mod app;
 pub mod feed;
 pub mod hosts;
+pub mod rpc;
 pub mod sessions;
 pub mod store;

@@ -21,6 +21,8 @@ pub struct SessionView {
     pub state: State,
     /// Name of its host.
     pub host: String,
+    /// The host's link now.
+    pub link: Link,
     /// Phase of its task.
     pub task_phase: Option<Phase>,
 }
@@ -56,7 +58,9 @@ impl Views {
             Some(id) => self.store.task(id).await?.map(|task| task.phase),
             None => None,
         };
+        let host = self.hosts.get(state.spec.host);
         Ok(SessionView {
+            link: host.map_or(Link::Connecting, |host| host.link().borrow().link),
             host: self.host_name(state.spec.host).await?,
             state,
             task_phase,

@@ -1,5 +1,7 @@
 //! The words between a feed and its client.
 
+use std::sync::Arc;
+
 use muster_domain::{
     Fault, MessageId, SessionId, TurnId, host, interaction::Interaction, message::Message,
     session::Outcome, task::Task,
@@ -78,8 +80,8 @@ pub enum Item {
     Task(Box<Task>),
     /// A host.
     Host(Box<host::View>),
-    /// A message, with its text so far.
-    Message(Box<Message>),
+    /// A message, with its text so far, and the name of its host.
+    Message(Box<Message>, Arc<str>),
 }
 
 /// Something that happened.
@@ -93,10 +95,10 @@ pub enum Event {
     Host(Box<host::View>),
     /// An interaction is now so.
     Interaction(Box<Interaction>),
-    /// A message is there.
-    MessageAdded(Box<Message>),
-    /// A message changed, but for its growing text.
-    MessageChanged(Box<Message>),
+    /// A message is there; with the name of its host.
+    MessageAdded(Box<Message>, Arc<str>),
+    /// A message changed, but for its growing text; with the name of its host.
+    MessageChanged(Box<Message>, Arc<str>),
     /// A text grew.
     MessageDelta {
         /// Which message.

@@ -117,11 +117,13 @@ impl Subscriber {
         }
         let known = self.shared.store.session(session).await?;
         let known = known.filter(|state| state.spec.workspace == self.shared.workspace);
-        if known.is_none() {
+        let Some(known) = known else {
             return Err(crate::app::no_session(&session.to_string()));
-        }
+        };
+        let host = self.shared.views.host_name(known.spec.host).await?;
         let (stage, refused) = self.entry(after).await?;
-        self.sessions.insert(session, Session::new(stage));
+        self.sessions
+            .insert(session, Session::new(stage, host.into()));
         refused.map_or(Ok(()), Err)
     }
 
@@ -301,8 +303,10 @@ impl Subscriber {
             .push_back(Frame::Item(of, Item::Session(Box::new(view))));
         for message in taken.messages {
             session.growth.has(&message);
-            self.out
-                .push_back(Frame::Item(of, Item::Message(Box::new(message))));
+            self.out.push_back(Frame::Item(
+                of,
+                Item::Message(Box::new(message), session.host.clone()),
+            ));
         }
         self.out.push_back(Frame::SnapshotEnd(of, revision));
         session.stage = Stage::Live(revision);
@@ -370,7 +374,7 @@ impl Subscriber {
         }
         for (id, session) in &mut self.sessions {
             if lost(&session.stage) {
-                *session = Session::new(Stage::Wanted);
+                *session = Session::new(Stage::Wanted, session.host.clone());
                 self.out
                     .push_back(Frame::Gap(Subscription::Session(*id), oldest));
             }
@@ -422,15 +426,16 @@ impl Subscriber {
         let Subscription::Session(id) = subscription else {
             return None;
         };
-        let growth = &mut self.sessions.get_mut(&id)?.growth;
+        let session = self.sessions.get_mut(&id)?;
+        let (growth, host) = (&mut session.growth, session.host.clone());
         match change {
             Change::MessageAdded(message) => {
                 growth.has(message);
-                Some(Event::MessageAdded(message.clone()))
+                Some(Event::MessageAdded(message.clone(), host))
             }
             Change::MessageChanged(message) => {
                 growth.changed(message);
-                Some(Event::MessageChanged(message.clone()))
+                Some(Event::MessageChanged(message.clone(), host))
             }
             Change::MessageDelta {
                 message,

@@ -28,6 +28,8 @@ pub(super) struct Workspace {
 /// A session's subscription.
 #[derive(Debug)]
 pub(super) struct Session {
+    /// Name of its host.
+    pub(super) host: Arc<str>,
     pub(super) stage: Stage,
     pub(super) growth: Growth,
     pub(super) live: Option<watch::Receiver<Arc<Live>>>,
@@ -36,8 +38,9 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(stage: Stage) -> Self {
+    pub(super) fn new(stage: Stage, host: Arc<str>) -> Self {
         Self {
+            host,
             stage,
             growth: Growth::default(),
             live: None,
