@@ -8,7 +8,6 @@ use muster_domain::{
     changeset::{Conflict, Versioned},
     session::{
         Fold, State,
-        explain::explain,
         fold::{Accepted, Action, Command, Fact, Stored, Ticket},
     },
     task::Task,
@@ -335,14 +334,7 @@ impl Actor {
 
     /// Shows what is in hand.
     fn show(&self) {
-        self.live.send_replace(Arc::new(self.view()));
-    }
-
-    fn view(&self) -> Live {
-        live_view(
-            &self.fold,
-            Timestamp::from_micros(self.shared.clock.now_micros()),
-        )
+        self.live.send_replace(Arc::new(live_view(&self.fold)));
     }
 
     fn session(&self) -> SessionId {
@@ -351,14 +343,9 @@ impl Actor {
 }
 
 /// What `fold` has in hand.
-pub(super) fn live_view(fold: &Fold, now: Timestamp) -> Live {
-    let (_, refusals) = explain(fold.state(), now);
+pub(super) fn live_view(fold: &Fold) -> Live {
     Live {
         state: fold.state().clone(),
-        refusals: refusals
-            .into_iter()
-            .map(|refusal| refusal.as_str())
-            .collect(),
         growing: fold.growth().map(|growth| Growing {
             message: growth.message,
             from: growth.from,

@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use futures_util::{StreamExt as _, stream};
 use muster_domain::{
-    Fault, MessageId, Reason, SessionId, Timestamp, WorkspaceId,
+    Fault, HostId, MessageId, Reason, SessionId, Timestamp, WorkspaceId,
     message::Message,
     session::{
         Fold, State,
@@ -140,7 +140,7 @@ impl Sessions {
 
     fn launch(&self, session: SessionId, fold: Fold, beginning: Option<Beginning>) -> Entry {
         let (mailbox, mut commands) = mpsc::channel(MAILBOX);
-        let live = watch::Sender::new(Arc::new(actor::live_view(&fold, self.now())));
+        let live = watch::Sender::new(Arc::new(actor::live_view(&fold)));
         let entry = Entry {
             mailbox,
             live: live.subscribe(),
@@ -298,6 +298,15 @@ impl SessionsApi for Sessions {
     fn live(&self, session: SessionId) -> Option<watch::Receiver<Arc<Live>>> {
         let table = self.inner.table();
         table.get(&session).map(|entry| entry.live.clone())
+    }
+
+    fn count(&self, host: HostId) -> u32 {
+        let table = self.inner.table();
+        let counted = table.values().filter(|entry| {
+            let live = entry.live.borrow();
+            live.state.spec.host == host && !live.state.is_over()
+        });
+        u32::try_from(counted.count()).unwrap_or(u32::MAX)
     }
 }
 
