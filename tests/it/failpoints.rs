@@ -24,16 +24,12 @@ fn places() -> BTreeSet<String> {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let text = std::fs::read_to_string(&path).unwrap();
-                let calls = text.split("failpoint!(").skip(1);
-                found.extend(calls.filter_map(|rest| {
-                    Some(
-                        rest.trim_start()
-                            .strip_prefix('"')?
-                            .split_once('"')?
-                            .0
-                            .to_owned(),
-                    )
-                }));
+                for call in ["failpoint!(", " hit("] {
+                    let names = text.split(call).skip(1);
+                    let names = names
+                        .filter_map(|rest| rest.trim_start().strip_prefix('"')?.split('"').next());
+                    found.extend(names.map(str::to_owned));
+                }
             }
         }
     }
