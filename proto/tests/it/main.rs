@@ -3,3 +3,4 @@
 #![allow(clippy::unwrap_used)] // helpers of tests are test code too
 
 mod contract;
+mod keeper;
