@@ -1,6 +1,15 @@
 //! Following files as they grow (DESIGN §4.1).
 //!
-//! `reader` decides what is sent, `mark` makes positions that survive a reconnect.
+//! `reader` decides what is sent, `mark` makes positions that survive a reconnect, `source`
+//! opens real files, `watcher` says when to look, `follow` makes the stream.
 
+mod follow;
 mod mark;
 mod reader;
+mod source;
+mod watcher;
+
+pub(crate) use follow::{Ending, Tails, Wanted};
+pub(crate) use mark::{HASH_BYTES, Head, Identity, generation};
+pub(crate) use reader::{Framing, Start};
+pub(crate) use source::RootedName;

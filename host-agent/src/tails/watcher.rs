@@ -1,0 +1,203 @@
+//! One inotify instance for all tails of the agent: users have 128 of them by default.
+//!
+//! An event is only a hint to look. What is not watched, because the file system does not
+//! report changes or a limit is reached, is looked at four times a second.
+
+use std::{
+    collections::HashMap,
+    mem::MaybeUninit,
+    os::fd::{AsFd, AsRawFd as _, OwnedFd},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use rustix::{
+    fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags},
+    io::Errno,
+};
+use tokio::{io::unix::AsyncFd, sync::Notify};
+use tokio_util::sync::CancellationToken;
+
+/// File systems whose changes inotify does not see, all or some.
+const SILENT_FILE_SYSTEMS: &[u64] = &[
+    0x6969,      // NFS
+    0xff53_4d42, // CIFS
+    0xfe53_4d42, // SMB2
+    0x517b,      // SMB
+    0x6573_5546, // FUSE
+    0x0102_1997, // 9p
+    0x794c_7630, // overlay: a copy-up changes the inode under the name
+    0x0bd0_0bd0, // Lustre
+    0x00c3_6400, // Ceph
+];
+
+/// Watches of the whole agent. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Watcher {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// `None` where the kernel gave no instance: everything is polled then.
+    inotify: Option<OwnedFd>,
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    next_id: u64,
+    watches: HashMap<i32, Vec<(u64, Arc<Notify>)>>,
+}
+
+/// One thing that is watched, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    shared: Arc<Shared>,
+    descriptor: i32,
+    id: u64,
+}
+
+impl Watcher {
+    /// Takes the agent's one instance.
+    pub(crate) fn new() -> Self {
+        let inotify = match inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC) {
+            Ok(inotify) => Some(inotify),
+            Err(errno) => {
+                tracing::warn!(%errno, "no inotify instance: files are polled");
+                None
+            }
+        };
+        Self {
+            shared: Arc::new(Shared {
+                inotify,
+                table: Mutex::default(),
+            }),
+        }
+    }
+
+    /// Hands events on until `token` is cancelled.
+    ///
+    /// # Errors
+    /// The instance cannot be waited for.
+    pub(crate) async fn run(self, token: CancellationToken) -> std::io::Result<()> {
+        let Some(inotify) = &self.shared.inotify else {
+            token.cancelled().await;
+            return Ok(());
+        };
+        let ready = AsyncFd::new(inotify.as_fd())?;
+        loop {
+            let mut guard = tokio::select! {
+                () = token.cancelled() => return Ok(()),
+                guard = ready.readable() => guard?,
+            };
+            self.shared.read_events(inotify);
+            guard.clear_ready();
+        }
+    }
+
+    /// Watches an open file or folder: `woken` is notified of changes. `None` where it has to
+    /// be polled.
+    pub(crate) fn watch(
+        &self,
+        handle: &OwnedFd,
+        folder: bool,
+        woken: &Arc<Notify>,
+    ) -> Option<Watch> {
+        let inotify = self.shared.inotify.as_ref()?;
+        if is_silent(handle) {
+            return None;
+        }
+        let mut flags = WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF | WatchFlags::ATTRIB;
+        if folder {
+            flags |= WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::MOVED_FROM;
+            flags |= WatchFlags::DELETE;
+        } else {
+            flags |= WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE;
+        }
+        let path = format!("/proc/self/fd/{}", handle.as_raw_fd());
+        // The table is locked around the call: the descriptor of a file that is watched
+        // already is the same, and its last watch may be dropped at this moment.
+        let mut table = self.shared.table();
+        let descriptor = match inotify::add_watch(inotify, path, flags) {
+            Ok(descriptor) => descriptor,
+            Err(errno) => {
+                tracing::debug!(%errno, "not watched: polled");
+                return None;
+            }
+        };
+        table.next_id += 1;
+        let id = table.next_id;
+        let waiting = table.watches.entry(descriptor).or_default();
+        waiting.push((id, woken.clone()));
+        Some(Watch {
+            shared: self.shared.clone(),
+            descriptor,
+            id,
+        })
+    }
+
+    /// How many files and folders are watched.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.shared.table().watches.len()
+    }
+}
+
+impl Shared {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read_events(&self, inotify: &OwnedFd) {
+        let mut buf = [MaybeUninit::uninit(); 4096];
+        let mut events = inotify::Reader::new(inotify, &mut buf);
+        loop {
+            match events.next() {
+                Ok(event) => self.wake(event.wd(), event.events()),
+                Err(Errno::INTR) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn wake(&self, descriptor: i32, flags: ReadFlags) {
+        let table = self.table();
+        if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
+            // Events were lost: everybody looks.
+            for (_, woken) in table.watches.values().flatten() {
+                woken.notify_one();
+            }
+            return;
+        }
+        for (_, woken) in table.watches.get(&descriptor).into_iter().flatten() {
+            woken.notify_one();
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut table = self.shared.table();
+        let Some(waiting) = table.watches.get_mut(&self.descriptor) else {
+            return;
+        };
+        waiting.retain(|(id, _)| *id != self.id);
+        if waiting.is_empty() {
+            table.watches.remove(&self.descriptor);
+            if let Some(inotify) = &self.shared.inotify {
+                // It fails when the file is gone: the kernel has removed the watch itself.
+                let _ = inotify::remove_watch(inotify, self.descriptor);
+            }
+        }
+    }
+}
+
+/// Whether changes on its file system may go unreported.
+pub(crate) fn is_silent(handle: &OwnedFd) -> bool {
+    match rustix::fs::fstatfs(handle) {
+        // The kernel's type is signed on some machines; the magic is 32 bits wide.
+        #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss)]
+        Ok(found) => SILENT_FILE_SYSTEMS.contains(&(found.f_type as u64 & 0xffff_ffff)),
+        Err(_) => true,
+    }
+}
