@@ -1,10 +1,8 @@
-//! The slim binary for hosts: agent, keeper and proxy.
+//! The host agent and its keepers.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    if let Some(code) = muster_host_agent::keeper::dispatch(std::env::args_os()) {
-        return code;
-    }
-    ExitCode::FAILURE
+    let args: Vec<_> = std::env::args_os().collect();
+    muster_host_agent::dispatch(&args).unwrap_or_else(|| muster_host_agent::agent_main(args))
 }

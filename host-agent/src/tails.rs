@@ -9,7 +9,7 @@ mod reader;
 mod source;
 mod watcher;
 
-pub(crate) use follow::{Ending, Tails, Wanted};
+pub(crate) use follow::{Ending, Tails, Wanted, moved};
 pub(crate) use mark::{HASH_BYTES, Head, Identity, generation};
 pub(crate) use reader::{Framing, Start};
 pub(crate) use source::RootedName;

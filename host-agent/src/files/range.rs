@@ -43,6 +43,11 @@ impl Range {
         })
     }
 
+    /// Whether there is nothing to read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.offset >= self.end
+    }
+
     /// The next chunk with its offset; `None` at the end, also when the file has shrunk.
     pub(crate) fn next(&mut self) -> Result<Option<(u64, Bytes)>, Fault> {
         let rest = usize::try_from(self.end - self.offset).unwrap_or(usize::MAX);

@@ -256,11 +256,6 @@ impl Found {
         FileType::from_raw_mode(self.stat.stx_mode.into())
     }
 
-    /// Its folder, by path.
-    pub(crate) fn parent(&self) -> Option<&Path> {
-        self.real.parent()
-    }
-
     /// The handle without access rights.
     pub(crate) fn handle(&self) -> &OwnedFd {
         &self.handle

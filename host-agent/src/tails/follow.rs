@@ -318,7 +318,8 @@ fn watch_file(watcher: &Watcher, file: &RootedFile, woken: &Arc<Notify>) -> Opti
     watcher.watch(file.found.handle(), false, woken)
 }
 
-fn moved() -> Fault {
+/// Every stream ends so when the agent goes down.
+pub(crate) fn moved() -> Fault {
     Fault::new(Reason::Moved, "the agent goes down")
         .with_hint("resume from the last cursor at the agent that follows")
 }

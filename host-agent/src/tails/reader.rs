@@ -13,7 +13,7 @@ mod tests;
 use std::{collections::VecDeque, io, time::Duration};
 
 use muster_proto::agent::{
-    Cursor, End, Gap, GapReason, Opened, Removed, Replaced, Truncated, follow_response::Event,
+    Cursor, End, Gap, Opened, Removed, Replaced, Truncated, follow_response::Event,
 };
 
 use super::mark::Identity;
@@ -260,7 +260,7 @@ impl<N: TailName> Reader<N> {
             (Some(Start::Beginning), _) | (None, None) => {}
             // Not the same file: it begins at 0, as the `removed` before it says.
             (None, Some(left)) => {
-                drop::<Result<(), GapReason>>(open.resume(&left, self.framing, false)?)
+                let _ = open.resume(&left, self.framing, false)?;
             }
         }
         self.events.push_back(Event::Opened(Opened {

@@ -5,16 +5,14 @@
 
 use std::{
     collections::HashMap,
-    mem::MaybeUninit,
-    os::fd::{AsFd, AsRawFd as _, OwnedFd},
+    fs::File,
+    io,
+    os::fd::{AsRawFd as _, OwnedFd},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use rustix::{
-    fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags},
-    io::Errno,
-};
-use tokio::{io::unix::AsyncFd, sync::Notify};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use tokio::{net::unix::pipe, sync::Notify};
 use tokio_util::sync::CancellationToken;
 
 /// File systems whose changes inotify does not see, all or some.
@@ -79,19 +77,24 @@ impl Watcher {
     ///
     /// # Errors
     /// The instance cannot be waited for.
-    pub(crate) async fn run(self, token: CancellationToken) -> std::io::Result<()> {
+    pub(crate) async fn run(self, token: CancellationToken) -> io::Result<()> {
         let Some(inotify) = &self.shared.inotify else {
             token.cancelled().await;
             return Ok(());
         };
-        let ready = AsyncFd::new(inotify.as_fd())?;
+        // What tokio needs of a descriptor is the same for both: wait, then read.
+        let events = pipe::Receiver::from_file_unchecked(File::from(inotify.try_clone()?))?;
+        let mut buf = [0; 4096];
         loop {
-            let mut guard = tokio::select! {
+            tokio::select! {
                 () = token.cancelled() => return Ok(()),
-                guard = ready.readable() => guard?,
-            };
-            self.shared.read_events(inotify);
-            guard.clear_ready();
+                ready = events.readable() => ready?,
+            }
+            match events.try_read(&mut buf) {
+                Ok(count) => self.shared.wake_all(&buf[..count]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
         }
     }
 
@@ -135,12 +138,6 @@ impl Watcher {
             id,
         })
     }
-
-    /// How many files and folders are watched.
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.shared.table().watches.len()
-    }
 }
 
 impl Shared {
@@ -148,15 +145,16 @@ impl Shared {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read_events(&self, inotify: &OwnedFd) {
-        let mut buf = [MaybeUninit::uninit(); 4096];
-        let mut events = inotify::Reader::new(inotify, &mut buf);
-        loop {
-            match events.next() {
-                Ok(event) => self.wake(event.wd(), event.events()),
-                Err(Errno::INTR) => {}
-                Err(_) => return,
-            }
+    /// Hands on the events of one read: whole records, each a fixed head (`wd`, `mask`,
+    /// `cookie`, `len`, four bytes each) and `len` bytes of a name that nobody needs.
+    fn wake_all(&self, mut records: &[u8]) {
+        const HEAD: usize = 16;
+        while let Some((head, rest)) = records.split_at_checked(HEAD) {
+            let field = |at: usize| [head[at], head[at + 1], head[at + 2], head[at + 3]];
+            let flags = ReadFlags::from_bits_retain(u32::from_ne_bytes(field(4)));
+            self.wake(i32::from_ne_bytes(field(0)), flags);
+            let name = u32::from_ne_bytes(field(12)) as usize;
+            records = rest.get(name..).unwrap_or_default();
         }
     }
 

@@ -2,4 +2,5 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic like tests")]
 
+mod agent;
 mod keeper;

@@ -201,7 +201,7 @@ impl<F: TailFile> OpenFile<F> {
         let look = match (framing, self.pieces) {
             (Framing::Lines, Some(pieces)) => self.piece(data, pieces),
             (Framing::Lines, None) if self.skipping => self.skip(&data),
-            (Framing::Lines, None) => self.lines(data, sizes),
+            (Framing::Lines, None) => self.lines(&data, sizes),
             (Framing::Chunks, _) => self.chunk(data, last, end.1),
         };
         self.grow_head()?;
@@ -223,15 +223,15 @@ impl<F: TailFile> OpenFile<F> {
     }
 
     /// Complete lines at once; else the search for the newline goes on.
-    fn lines(&mut self, data: Bytes, sizes: &Sizes) -> Look {
+    fn lines(&mut self, data: &Bytes, sizes: &Sizes) -> Look {
         if self.read.offset() == self.sent.offset() {
-            return match memchr::memrchr(b'\n', &data) {
+            return match memchr::memrchr(b'\n', data) {
                 Some(at) => self.frame(data.slice(..=at), false, false),
-                None => self.searched(&data),
+                None => self.searched(data),
             };
         }
-        let Some(at) = memchr::memchr(b'\n', &data) else {
-            return self.searched(&data);
+        let Some(at) = memchr::memchr(b'\n', data) else {
+            return self.searched(data);
         };
         let end = self.read.after(&data[..=at]);
         let length = end.offset() - self.sent.offset();

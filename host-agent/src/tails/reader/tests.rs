@@ -3,7 +3,7 @@
 mod model;
 mod table;
 
-use std::{cell::RefCell, collections::BTreeMap, io, rc::Rc, time::Duration};
+use std::{cell::RefCell, io, rc::Rc, time::Duration};
 
 use super::*;
 
