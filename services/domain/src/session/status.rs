@@ -139,5 +139,12 @@ fn in_turn(state: &State, now: Timestamp) -> (Status, Timestamp) {
 
 /// A turn is open and has been silent for long (S32).
 pub(super) fn is_stalled(state: &State, now: Timestamp) -> bool {
-    state.open_turn().is_some() && now.since(state.last_activity) >= limits::STALLED_AFTER
+    state.open_turn().is_some() && stalled_at(state) <= now
+}
+
+/// When the open turn will have been silent for long, if nothing happens. Nobody listened
+/// before the process was last seen, so that time does not count.
+pub(super) fn stalled_at(state: &State) -> Timestamp {
+    let heard = state.last_activity.max(state.run.process.at);
+    heard.plus(limits::STALLED_AFTER)
 }

@@ -96,7 +96,8 @@ impl Fold {
         } else if !was_up {
             self.calls.busy = false;
             // The host reports by itself; this is for when it does not.
-            self.calls.ask = Some(now.plus(limits::ASK_AFTER));
+            let later = now.plus(limits::ASK_AFTER);
+            self.calls.ask = Some(self.calls.ask.map_or(later, |at| at.min(later)));
         }
     }
 
@@ -326,8 +327,7 @@ impl Fold {
         let watched = !self.stalled_told
             && self.state.run.process.value == Process::Alive
             && self.state.open_turn().is_some();
-        let at = self.state.last_activity.plus(limits::STALLED_AFTER);
-        watched.then_some(at)
+        watched.then_some(crate::session::status::stalled_at(&self.state))
     }
 }
 

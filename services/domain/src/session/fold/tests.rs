@@ -1,1 +1,6 @@
-//! Tests of the fold.
+//! Tests of the fold: single rules, and random lives.
+
+mod chunking;
+mod lives;
+mod rules;
+mod world;
