@@ -23,8 +23,16 @@ use muster_domain::{
 use tokio::sync::watch;
 
 mod error;
+mod heads;
+mod memory;
+mod model;
+mod sqlite;
+mod token;
+mod writer;
 
 pub use error::Error;
+pub use memory::MemoryStore;
+pub use sqlite::SqliteStore;
 
 /// What a read gives.
 pub type Result<T> = std::result::Result<T, Error>;

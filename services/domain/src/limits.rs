@@ -116,6 +116,16 @@ pub const RECONNECT_AFTER_AUTH: Duration = Duration::from_secs(600);
 pub const COMMIT_GROUP: usize = 64;
 /// How long a group commit waits for company (DESIGN §6).
 pub const COMMIT_WAIT: Duration = Duration::from_millis(5);
+/// Changesets that wait for the store's writer; more wait at their callers.
+pub const COMMIT_QUEUE: usize = 256;
+/// Rows and texts of one page that the store gives, in bytes, the first row excepted.
+pub const STORE_PAGE_BYTES: usize = 2 * 1024 * 1024;
+/// Outbox rows that one prune removes.
+pub const PRUNE_ROWS: u32 = 10_000;
+/// How long a reader waits for one of the store's connections.
+pub const STORE_READ_WAIT: Duration = Duration::from_secs(10);
+/// Connections of the store that read.
+pub const STORE_READERS: u32 = 4;
 /// How long folded output may wait for its commit without a boundary (R2).
 pub const FLUSH_AFTER: Duration = Duration::from_secs(1);
 /// Shortest time between two publications of one growing message (F16).
