@@ -30,6 +30,9 @@ mod generated {
     }
 }
 
+/// Which fields of a resource an update sets.
+pub use prost_types::FieldMask;
+
 /// `muster.agent.v1`: coordinator to host agent.
 pub use generated::agent;
 /// `muster.keeper.v1`: host agent to keeper.

@@ -147,6 +147,14 @@ pub const READY_AFTER: Duration = Duration::from_secs(5);
 pub const START_DEADLINE: Duration = Duration::from_secs(60);
 /// A client keeps trying an uncertain send for this long (F20).
 pub const UNCERTAIN_SEND: Duration = Duration::from_secs(120);
+/// How long a client waits for the answer to a call that names no other time.
+pub const CLIENT_CALL: Duration = Duration::from_secs(30);
+/// How long a client's attempt to connect may take.
+pub const CLIENT_CONNECT: Duration = Duration::from_secs(5);
+/// A client that tries again waits at most this long between two attempts.
+pub const CLIENT_BACKOFF: Duration = Duration::from_secs(2);
+/// How long one `WaitMessage` call waits; clients ask again.
+pub const WAIT_MESSAGE: Duration = Duration::from_secs(600);
 /// An interrupt without effect for this long is reported (S39).
 pub const INTERRUPT_EFFECT: Duration = Duration::from_secs(5);
 /// Silence after which an active turn is stalled (S32).

@@ -21,4 +21,6 @@ pub use host_link::{
 };
 pub use in_process::{Faults, InProcess, InProcessIncoming, InProcessIo, in_process};
 pub use link::{Cause, LinkState, ProtocolRange};
+// Time is an input of every connection, so whoever opens one has to give it.
+pub use muster_runtime::Clock;
 pub use unix::Unix;
