@@ -18,12 +18,18 @@ use figures::{Row, Times};
 use muster_e2e::api::{Api, next_data};
 use muster_e2e::wait::boottime_ns;
 use muster_e2e::{Binaries, World, eventually, knob, processes};
+use muster_proto::agent;
+use muster_proto::agent::files_service_client::FilesServiceClient as AgentFilesClient;
+use muster_proto::agent::tails_service_client::TailsServiceClient;
 use muster_proto::public::feed_service_client::FeedServiceClient;
 use muster_proto::public::files_service_client::FilesServiceClient;
 use muster_proto::public::{
     ReadFileRequest, Session, SessionStatus, SubscribeRequest, SubscribeResponse, SubscribeSession,
     feed_event, part, subscribe_request, subscribe_response,
 };
+use muster_runtime::Clock;
+use muster_transport::{Connection, Profile, Unix};
+use tokio_util::sync::CancellationToken;
 use tonic::Streaming;
 
 const BINARIES: Binaries = Binaries {
@@ -47,7 +53,7 @@ async fn measure(world: &World) -> anyhow::Result<Vec<Row>> {
     let api = Api::connect(world).await;
     let bench = Bench { world, api };
     let mut rows = bench.latencies(rounds).await?;
-    rows.push(bench.bulk(rounds).await?);
+    rows.extend(bench.bulk(rounds).await?);
     rows.extend(bench.memory().await?);
     Ok(rows)
 }
@@ -68,22 +74,28 @@ impl Bench<'_> {
     }
 
     async fn latencies(&self, rounds: u64) -> anyhow::Result<Vec<Row>> {
-        let (mut ours, mut peer) = (Times::default(), Times::default());
+        let (mut ours, mut lines, mut peer) =
+            (Times::default(), Times::default(), Times::default());
         let (mut previews, mut ends) = (Times::default(), Times::default());
         for round in 0..rounds {
             eprintln!("round {} of {rounds}", round + 1);
             ours.append(&mut self.tail(&format!("tail-{round}")).await);
+            lines.append(&mut self.agent_tail(&format!("agent-{round}")).await?);
             peer.append(&mut self.tail_f(&format!("peer-{round}")).await?);
             previews.append(&mut self.preview(&format!("feed-{round}")).await?);
             for number in 0..10 {
                 ends.add_ns(self.exit(&format!("exit-{round}-{number}")).await?);
             }
         }
+        let beside = Some(("tail -F", &mut peer));
+        let agent = figures::latency("append → agent client, 100 lines/s", &mut lines, beside);
+        let beside = Some(("tail -F", &mut peer));
         Ok(vec![
+            agent,
             figures::latency(
-                "append → tail client, 100 lines/s",
+                "append → client of the coordinator, 100 lines/s",
                 &mut ours,
-                Some(("tail -F", &mut peer)),
+                beside,
             ),
             figures::latency(
                 "append → preview at a feed subscriber, 5 lines/s",
@@ -105,6 +117,47 @@ impl Bench<'_> {
             take_ticks(&mut rest, &mut times);
         }
         times
+    }
+
+    /// The same, as the coordinator follows it: whole lines from the agent, on a connection for tails.
+    async fn agent_tail(&self, key: &str) -> anyhow::Result<Times> {
+        let session = self.start(key, &["ticks", "10x300"]).await;
+        let connection = self.agent(Profile::Tails).await?;
+        let run = agent::RunRef {
+            session_id: session.id,
+            run: 1,
+        };
+        let request = agent::FollowRequest {
+            target: Some(agent::follow_request::Target::Run(agent::RunTarget {
+                run: Some(run),
+                file: agent::RunFile::Stdout.into(),
+            })),
+            framing: agent::Framing::Lines.into(),
+            start: Some(agent::follow_request::Start::Beginning(true)),
+            ..agent::FollowRequest::default()
+        };
+        let mut tails = TailsServiceClient::new(connection.channel());
+        let mut tail = tails.follow(request).await?.into_inner();
+        let mut times = Times::default();
+        let mut rest = Vec::new();
+        while let Some(answer) = tail.message().await? {
+            match answer.event {
+                Some(agent::follow_response::Event::Data(data)) => {
+                    rest.extend_from_slice(&data.bytes);
+                    take_ticks(&mut rest, &mut times);
+                }
+                Some(agent::follow_response::Event::End(_)) => break,
+                _ => {}
+            }
+        }
+        Ok(times)
+    }
+
+    async fn agent(&self, profile: Profile) -> anyhow::Result<Connection> {
+        let dial = Unix::new(self.world.agent().join("agent.sock"));
+        let clock = Clock::system();
+        let cut = CancellationToken::new();
+        Ok(Connection::open(&dial, profile, &clock, PATIENCE, &cut).await?)
     }
 
     /// The same, through `tail -F` on the file that the program writes.
@@ -193,28 +246,57 @@ impl Bench<'_> {
         anyhow::bail!("the feed ended before the session")
     }
 
-    /// A file of 512 MiB over the public API, beside constant bytes over a raw stream of the same kind.
-    async fn bulk(&self, rounds: u64) -> anyhow::Result<Row> {
+    /// A file of 512 MiB from the agent and through the coordinator, beside constant bytes over a raw stream.
+    async fn bulk(&self, rounds: u64) -> anyhow::Result<Vec<Row>> {
         let bytes = knob("MUSTER_BENCH_BYTES", 512 << 20);
         let path = self.world.home().join("bulk");
         let mut file = std::io::BufWriter::new(std::fs::File::create(&path)?);
         muster_e2e::pattern::write(&mut file, bytes)?;
         drop(file);
+        let path = path.to_string_lossy();
         let socket = self.world.root().join("raw.sock");
         let server = raw::Server::start(&socket)?;
-        let (mut ours, mut peer) = (Times::default(), Times::default());
+        let (mut ours, mut agents, mut peer) =
+            (Times::default(), Times::default(), Times::default());
         for _ in 0..rounds {
-            ours.add_ns(self.read(&path.to_string_lossy(), bytes).await?);
+            ours.add_ns(self.read(&path, bytes).await?);
             peer.add_ns(server.read(bytes).await?);
+            agents.add_ns(self.read_from_agent(&path, bytes).await?);
         }
         let rate =
             |times: &mut Times| bytes.saturating_mul(1_000_000_000) / times.quantile(0.5).max(1);
-        Ok(figures::rate(
-            "bulk read through coordinator and agent",
-            rate(&mut ours),
-            "raw stream",
-            rate(&mut peer),
-        ))
+        let raw = rate(&mut peer);
+        Ok(vec![
+            figures::rate(
+                "bulk read from the agent",
+                rate(&mut agents),
+                "raw stream",
+                raw,
+            ),
+            figures::rate(
+                "bulk read through the coordinator",
+                rate(&mut ours),
+                "raw stream",
+                raw,
+            ),
+        ])
+    }
+
+    async fn read_from_agent(&self, path: &str, bytes: u64) -> anyhow::Result<u64> {
+        let connection = self.agent(Profile::Files).await?;
+        let mut files = AgentFilesClient::new(connection.channel());
+        let start = boottime_ns();
+        let request = agent::ReadRequest {
+            path: path.to_owned(),
+            ..agent::ReadRequest::default()
+        };
+        let mut parts = files.read(request).await?.into_inner();
+        let mut seen = 0;
+        while let Some(part) = parts.message().await? {
+            seen += part.data.len() as u64;
+        }
+        anyhow::ensure!(seen == bytes, "{seen} bytes came instead of {bytes}");
+        Ok(boottime_ns() - start)
     }
 
     async fn read(&self, path: &str, bytes: u64) -> anyhow::Result<u64> {
