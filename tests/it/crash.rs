@@ -22,16 +22,18 @@ pub(crate) fn send(world: &World, id: &str, key: &str, text: &str) -> Fate {
 
 /// Process ids of this world's coordinators and agents, by the names that they carry.
 pub(crate) fn daemons(world: &World, coordinator: bool, agent: bool) -> Vec<i32> {
-    let named = |command: &str, names: [&str; 2]| {
-        let mut words = command.split_whitespace();
-        let program = words.next().and_then(|word| word.rsplit('/').next());
-        program == Some(names[0]) && words.next() == Some(names[1])
+    let is = |command: &str, name: &str| {
+        let program = command
+            .split_whitespace()
+            .next()
+            .and_then(|word| word.rsplit('/').next());
+        program == Some(name)
     };
     let processes = world.processes().into_iter();
     processes
         .filter(|process| {
-            (coordinator && named(&process.command, ["musterd", "coordinator"]))
-                || (agent && named(&process.command, ["muster-agent", "agent"]))
+            (coordinator && is(&process.command, "musterd"))
+                || (agent && is(&process.command, "muster-agent"))
         })
         .map(|process| process.pid)
         .collect()

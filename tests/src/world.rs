@@ -68,6 +68,9 @@ impl World {
             }
         }
         env.insert("RUST_BACKTRACE".into(), "1".into());
+        // Tests run on small and on nearly full disks.
+        env.insert("MUSTER_AGENT_DISK_FLOOR_BYTES".into(), "0".into());
+        env.insert("MUSTER_AGENT_DISK_FLOOR_PERCENT".into(), "0".into());
         fs::create_dir(root.join("home")).expect("make the private home");
         Self {
             root,
