@@ -89,12 +89,10 @@ impl Writer {
     pub(super) async fn prune(&self, workspace: WorkspaceId, keep: Keep) -> super::Result<u64> {
         let jobs = self.jobs().clone();
         let (answer, answered) = oneshot::channel();
-        if let Some(jobs) = jobs {
-            let _ = jobs.send(Job::Prune(workspace, keep, answer)).await;
-        }
-        answered
-            .await
-            .unwrap_or_else(|_| Err(Error::Unavailable(CLOSED.to_owned())))
+        let gone = || Error::Unavailable(CLOSED.to_owned());
+        let job = Job::Prune(workspace, keep, answer);
+        jobs.ok_or_else(gone)?.send(job).await.map_err(|_| gone())?;
+        answered.await.unwrap_or_else(|_| Err(gone()))
     }
 
     /// Writes what was handed over, then closes the connection.

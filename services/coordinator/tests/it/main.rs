@@ -1,0 +1,9 @@
+//! The coordinator's tests, in one binary.
+#![allow(
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "every function here is part of a test, helpers too"
+)]
+
+mod store;
