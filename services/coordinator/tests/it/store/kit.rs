@@ -123,6 +123,8 @@ pub fn session(n: u32) -> State {
         in_flight: None,
         last_activity: at(1),
         archived: false,
+        accepted: 0,
+        resumes: Vec::new(),
     }
 }
 
@@ -143,6 +145,9 @@ fn run() -> Run {
         outputs: 0,
         damaged_lines: 0,
         late_bytes: 0,
+        damage: None,
+        partial: Vec::new(),
+        line_damaged: false,
     }
 }
 
