@@ -31,7 +31,7 @@ use crate::{
     host::DiskFloor,
     keeper_client::Launcher,
     proc,
-    run_dir::{Home, RunDir, RunKey},
+    run_dir::{EXIT, Home, RunDir, RunKey},
     spawn::LoginEnv,
 };
 
@@ -106,7 +106,11 @@ impl Processes {
             }),
         };
         for key in scan.runs {
-            processes.supervise(key);
+            let dir = processes.home().open_run(key)?;
+            // What has ended needs nobody; watchers read it from its folder.
+            if dir.is_some_and(|dir| !dir.exists(EXIT).unwrap_or(false)) {
+                processes.supervise(key);
+            }
         }
         Ok(processes)
     }

@@ -1,8 +1,10 @@
 //! A real agent, reached as the coordinator reaches it.
 
+mod ending;
 mod files;
 mod pipes;
 mod runs;
+mod starting;
 mod tails;
 
 use std::{
@@ -61,8 +63,9 @@ impl Agent {
             .arg(self.home())
             .arg("--user-home")
             .arg(self.user())
-            .args(["--disk-floor-bytes", "0", "--disk-floor-percent", "0"])
             .args(&self.args)
+            .env("MUSTER_AGENT_DISK_FLOOR_BYTES", "0")
+            .env("MUSTER_AGENT_DISK_FLOOR_PERCENT", "0")
             .env("SHELL", "/bin/sh")
             .stdin(Stdio::null())
             .stdout(Stdio::null())

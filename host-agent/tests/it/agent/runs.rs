@@ -3,7 +3,12 @@ use muster_proto::agent::*;
 
 use super::*;
 
-fn spawn_request(session: &str, run: u32, argv: &[&str], mode: StdinMode) -> SpawnRequest {
+pub(super) fn spawn_request(
+    session: &str,
+    run: u32,
+    argv: &[&str],
+    mode: StdinMode,
+) -> SpawnRequest {
     SpawnRequest {
         mutation: mutation("spawn"),
         run: Some(RunRef {
@@ -17,11 +22,16 @@ fn spawn_request(session: &str, run: u32, argv: &[&str], mode: StdinMode) -> Spa
     }
 }
 
-fn id() -> String {
+pub(super) fn id() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 
-async fn spawn(clients: &Clients, session: &str, argv: &[&str], mode: StdinMode) -> RunFacts {
+pub(super) async fn spawn(
+    clients: &Clients,
+    session: &str,
+    argv: &[&str],
+    mode: StdinMode,
+) -> RunFacts {
     let request = spawn_request(session, 1, argv, mode);
     said(clients.processes().spawn(request).await)
         .unwrap()
@@ -29,14 +39,14 @@ async fn spawn(clients: &Clients, session: &str, argv: &[&str], mode: StdinMode)
         .unwrap()
 }
 
-fn run(session: &str) -> Option<RunRef> {
+pub(super) fn run(session: &str) -> Option<RunRef> {
     Some(RunRef {
         session_id: session.to_owned(),
         run: 1,
     })
 }
 
-async fn get(clients: &Clients, session: &str) -> RunFacts {
+pub(super) async fn get(clients: &Clients, session: &str) -> RunFacts {
     let request = GetRunRequest { run: run(session) };
     said(clients.processes().get(request).await)
         .unwrap()
@@ -44,7 +54,7 @@ async fn get(clients: &Clients, session: &str) -> RunFacts {
         .unwrap()
 }
 
-async fn until(clients: &Clients, session: &str, state: RunState) -> RunFacts {
+pub(super) async fn until(clients: &Clients, session: &str, state: RunState) -> RunFacts {
     let deadline = tokio::time::Instant::now() + PATIENCE;
     loop {
         let facts = get(clients, session).await;
@@ -56,7 +66,12 @@ async fn until(clients: &Clients, session: &str, state: RunState) -> RunFacts {
     }
 }
 
-async fn deliver(clients: &Clients, session: &str, id: &str, text: &str) -> DeliveryOutcome {
+pub(super) async fn deliver(
+    clients: &Clients,
+    session: &str,
+    id: &str,
+    text: &str,
+) -> DeliveryOutcome {
     let request = DeliverRequest {
         mutation: mutation(id),
         run: run(session),
@@ -70,7 +85,7 @@ async fn deliver(clients: &Clients, session: &str, id: &str, text: &str) -> Deli
         .unwrap()
 }
 
-fn tail_of(session: &str) -> FollowRequest {
+pub(super) fn tail_of(session: &str) -> FollowRequest {
     FollowRequest {
         target: Some(follow_request::Target::Run(RunTarget {
             run: run(session),
@@ -82,7 +97,7 @@ fn tail_of(session: &str) -> FollowRequest {
     }
 }
 
-const ECHO: &[&str] = &["sh", "-c", "while read line; do echo \"got $line\"; done"];
+pub(super) const ECHO: &[&str] = &["sh", "-c", "while read line; do echo \"got $line\"; done"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_is_started_spoken_to_followed_and_ended() {
