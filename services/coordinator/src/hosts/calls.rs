@@ -9,7 +9,7 @@ use muster_domain::{
     limits, page,
     session::{Identity, RunReport},
 };
-use muster_proto::agent as pb;
+use muster_proto::{agent as pb, convert::time};
 use tokio::sync::watch;
 
 use super::{
@@ -60,7 +60,7 @@ impl HostApi for Host {
                 processes(channel).spawn(request).await
             })
             .await?;
-        run_report(response.facts)
+        wire::report(response.facts)
     }
 
     async fn get_run(&self, run: RunKey, deadline: Duration) -> Result<RunReport, Fault> {
@@ -72,7 +72,7 @@ impl HostApi for Host {
                 processes(channel).get(request).await
             })
             .await?;
-        run_report(response.facts)
+        wire::report(response.facts)
     }
 
     async fn list_runs(
@@ -96,7 +96,7 @@ impl HostApi for Host {
                 })
                 .await?;
             for facts in page.runs {
-                runs.push(wire::report(facts)?.1);
+                runs.push(wire::report(Some(facts))?);
             }
             if page.next_page_token.is_empty() {
                 return Ok(runs);
@@ -119,7 +119,7 @@ impl HostApi for Host {
             mutation: self.mutation(&call.delivery),
             run: Some(wire::run_ref(call.key)),
             payload: call.payload,
-            wait: wire::duration(limits::DELIVER_WAIT.min(rest / 2)),
+            wait: Some(time::duration(limits::DELIVER_WAIT.min(rest / 2))),
             single_line: call.single_line,
         };
         let response = self
@@ -127,7 +127,7 @@ impl HostApi for Host {
                 processes(channel).deliver(request).await
             })
             .await?;
-        outcome(response.outcome)
+        wire::answer(response.outcome.as_ref())
     }
 
     async fn get_delivery(
@@ -145,7 +145,7 @@ impl HostApi for Host {
                 processes(channel).get_delivery(request).await
             })
             .await?;
-        outcome(response.outcome)
+        wire::answer(response.outcome.as_ref())
     }
 
     async fn close_stdin(&self, run: RunKey, deadline: Duration) -> Result<bool, Fault> {
@@ -175,7 +175,7 @@ impl HostApi for Host {
             .await?;
         Ok(Stopped {
             already_ended: response.already_ended,
-            survivors: response.survivors.into_iter().map(wire::identity).collect(),
+            survivors: wire::identities(response.survivors)?,
         })
     }
 
@@ -195,7 +195,7 @@ impl HostApi for Host {
                 processes(channel).signal(request).await
             })
             .await?;
-        Ok(response.targets.into_iter().map(wire::identity).collect())
+        wire::identities(response.targets)
     }
 
     async fn find_processes(
@@ -225,7 +225,7 @@ impl HostApi for Host {
     async fn stat(&self, path: &str, deadline: Duration) -> Result<Stat, Fault> {
         let response = self.stat_file(path.to_owned(), deadline).await?;
         Ok(Stat {
-            info: wire::file_info(response.info.ok_or_else(|| wire::broken("a file"))?),
+            info: wire::file_info(response.info.ok_or_else(|| wire::broken("no file"))?),
             resolved: response.resolved_path,
         })
     }
@@ -253,15 +253,6 @@ impl HostApi for Host {
         .await
         .map(|pb::DrainResponse {}| ())
     }
-}
-
-fn run_report(facts: Option<pb::RunFacts>) -> Result<RunReport, Fault> {
-    let facts = facts.ok_or_else(|| wire::broken("the run"))?;
-    Ok(wire::report(facts)?.1)
-}
-
-fn outcome(outcome: Option<pb::DeliveryOutcome>) -> Result<Answer, Fault> {
-    wire::answer(&outcome.ok_or_else(|| wire::broken("an outcome"))?)
 }
 
 /// A host that is shared, for the registry.

@@ -3,17 +3,20 @@
 use std::{collections::HashSet, sync::Arc};
 
 use async_trait::async_trait;
-use muster_domain::{delivery::Answer, host::Agent, limits};
-use muster_proto::agent::{
-    self as pb, host_service_client::HostServiceClient,
-    processes_service_client::ProcessesServiceClient,
+use muster_domain::{host::Agent, limits};
+use muster_proto::{
+    agent::{
+        self as pb, host_service_client::HostServiceClient,
+        processes_service_client::ProcessesServiceClient,
+    },
+    convert::{delivery, run},
 };
 use muster_runtime::Clock;
 use muster_transport::{Cause, Handshake, HelloOk, ProtocolRange, Pulse};
 use tokio::sync::watch;
 use tonic::{Status, transport::Channel};
 
-use super::{reports::Report, router::Router, wire};
+use super::{reports::Report, router::Router};
 
 /// Versions of the agent's protocol that this coordinator speaks.
 pub(super) const PROTOCOL: ProtocolRange = ProtocolRange { min: 1, max: 1 };
@@ -117,18 +120,19 @@ impl AgentHandshake {
             }
             expected += 1;
             match response.event {
-                Some(pb::watch_runs_response::Event::Facts(facts)) => {
-                    if let Ok((key, report)) = wire::report(facts) {
-                        seen.insert(key.session);
-                        self.router.send(key.session, Report::Run(Box::new(report)));
+                Some(pb::watch_runs_response::Event::Facts(facts)) => match run::report(facts) {
+                    Ok((session, report)) => {
+                        seen.insert(session);
+                        self.router.send(session, Report::Run(Box::new(report)));
                     }
-                }
+                    Err(fault) => tracing::warn!(%fault, "facts of a run make no sense"),
+                },
                 Some(pb::watch_runs_response::Event::SnapshotEnd(_)) => {
                     self.router.synced(&seen);
                     seen = HashSet::new();
                 }
                 Some(pb::watch_runs_response::Event::DeliveryEnded(ended)) => {
-                    self.delivery_ended(ended);
+                    self.delivery_ended(&ended);
                 }
                 Some(pb::watch_runs_response::Event::Moved(_)) => return Ok(()),
                 None => {}
@@ -137,21 +141,20 @@ impl AgentHandshake {
         Ok(())
     }
 
-    fn delivery_ended(&self, ended: pb::DeliveryEnded) {
-        let (Some(key), Some(outcome)) = (wire::run_key(ended.run.as_ref()), ended.outcome) else {
+    fn delivery_ended(&self, ended: &pb::DeliveryEnded) {
+        let Ok((session, run)) = run::run_key(ended.run.as_ref()) else {
             return;
         };
-        let answer = wire::answer(&outcome).unwrap_or(Answer::Unseen);
-        let report = match outcome.delivery_id.parse() {
-            Ok(delivery) if answer != Answer::Unseen => Report::Delivery {
-                run: key.run,
+        let report = match delivery::answer(ended.outcome.as_ref()) {
+            Ok((delivery, answer)) => Report::Delivery {
+                run,
                 delivery,
                 answer,
             },
-            // Something ended and its name makes no sense: whoever waits has to ask.
-            _ => Report::Relist,
+            // Something ended and makes no sense: whoever waits has to ask.
+            Err(_) => Report::Relist,
         };
-        self.router.send(key.session, report);
+        self.router.send(session, report);
     }
 }
 

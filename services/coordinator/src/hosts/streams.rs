@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use muster_domain::{Fault, Reason, limits, page};
-use muster_proto::agent as pb;
+use muster_proto::{agent as pb, convert::tail};
 use sha2::{Digest as _, Sha256};
 
 use super::{
@@ -64,7 +64,7 @@ impl Host {
             Start::Beginning | Start::Offset(0) => Wire::Beginning(true),
             Start::End => Wire::End(true),
             Start::LastBytes(bytes) => Wire::LastBytes(bytes),
-            Start::Cursor(cursor) => Wire::Cursor(wire::decode_cursor(&cursor)?),
+            Start::Cursor(cursor) => Wire::Cursor(tail::cursor(&cursor)?),
             Start::Offset(offset) => {
                 Wire::Cursor(self.cursor_at(&call.file, offset, deadline).await?)
             }
