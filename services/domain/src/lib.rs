@@ -14,6 +14,7 @@ pub mod interaction;
 pub mod limits;
 pub mod message;
 pub mod page;
+pub mod scanner;
 pub mod session;
 pub mod task;
 pub mod time;

@@ -40,6 +40,12 @@ pub const LINE_BYTES: u64 = MIB;
 pub const SCANNED_LINE_BYTES: u64 = 256 * MIB;
 /// Longest string that a scanned line keeps; longer ones become references (DESIGN §4.1).
 pub const SCANNED_STRING_BYTES: usize = 64 * 1024;
+/// Nesting of a scanned line; a deeper one counts as damaged.
+pub const SCANNED_DEPTH: usize = 128;
+/// Values of a scanned line; one with more is opaque.
+pub const SCANNED_VALUES: usize = 65_536;
+/// Text that a scanned line keeps in all; beyond it strings become references.
+pub const SCANNED_KEPT_BYTES: usize = 4 * 1024 * 1024;
 /// stderr kept in the row of a run (S29).
 pub const STDERR_TAIL_BYTES: usize = 8 * 1024;
 
