@@ -14,7 +14,6 @@ use muster_proto::keeper::{SpawnFailure, SpawnFailureReason, SpawnResult, spawn_
 use rustix::process::Signal;
 
 use super::{ADOPT, Keeper, STAGE1, SUBCOMMAND, frame, program::refusal, start};
-use crate::run_dir::SOCKET;
 
 /// Signals that end nothing here: a shutdown of the machine tells everybody at once, and
 /// the keeper has to see how its program ends. A handler also undoes what the starter may
@@ -112,7 +111,7 @@ fn keep(adopt: Option<&Path>) -> io::Result<ExitCode> {
     };
     let_go()?;
     keeper.run();
-    let _ = keeper.dir.remove(SOCKET);
+    start::clear(&keeper.dir);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,7 +1,7 @@
 //! The loop.
 
 use std::{
-    io::Read as _,
+    io::{self, Read as _},
     os::{fd::AsFd, unix::net::UnixStream},
     time::Duration,
 };
@@ -16,6 +16,8 @@ use crate::proc::own_uid;
 
 /// Connections at once; more are hung up on.
 const CONNS_MAX: usize = 16;
+/// After a connection could not be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 /// How long the last answers may take once everything is done.
 const FAREWELL: Duration = Duration::from_secs(1);
 /// Nothing else being due, the loop turns so often.
@@ -40,7 +42,12 @@ impl Keeper {
             let now = monotonic();
             self.step(now);
             if self.is_done() {
-                let since = *done_at.get_or_insert(now);
+                let since = *done_at.get_or_insert_with(|| {
+                    // Requests that came just before the end are answered.
+                    let ready = self.wait(Duration::ZERO);
+                    self.take(&ready);
+                    now
+                });
                 let unsent = self.conns.iter().any(Conn::wants_to_send);
                 if !unsent || now >= since + FAREWELL {
                     return;
@@ -136,7 +143,16 @@ impl Keeper {
     }
 
     fn accept(&mut self) {
-        while let Ok((stream, _)) = self.listener.accept() {
+        loop {
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // Out of descriptors, most likely: not to be asked again at once.
+                Err(_) => {
+                    std::thread::sleep(ACCEPT_PAUSE);
+                    return;
+                }
+            };
             if self.conns.len() >= CONNS_MAX || !is_own(&stream) {
                 continue;
             }

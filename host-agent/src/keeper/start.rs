@@ -23,8 +23,8 @@ use super::{
 use crate::{
     proc::{Held, Identity, Marker, boot_id, find_marked, stat},
     run_dir::{
-        Delivery, EXIT, JournalRecord, PROC, ProcRecord, Reserve, RunDir, SOCKET, STDERR, STREAM,
-        StdinKind, is_full, stdin_kind,
+        Delivery, EXIT, JournalRecord, PROC, ProcRecord, RESERVE, Reserve, RunDir, SOCKET, STDERR,
+        STREAM, StdinKind, is_full, stdin_kind,
     },
 };
 
@@ -133,7 +133,7 @@ pub(super) fn start(spec: &RunSpec, children: UnixStream) -> Result<Keeper> {
         .append(&spawning)
         .map_err(failed("write the journal"))?;
     dir.sync().map_err(failed("sync the run folder"))?;
-    let child = program::spawn(spec, stdio)?;
+    let child = program::spawn(spec, stdio).inspect_err(|_| clear(dir))?;
     hit("keeper.before_proc");
     let pid = i32::try_from(child.id()).unwrap_or_default();
     // It cannot be gone: a child that ended stays until it is waited for.
@@ -177,6 +177,12 @@ fn give_up(mut child: std::process::Child, what: &str) -> SpawnFailure {
     let _ = child.kill();
     let _ = child.wait();
     refusal(Reason::SpawnFailed, what)
+}
+
+/// Takes away what serves a living keeper only. What cannot be removed does no harm.
+pub(super) fn clear(dir: &RunDir) {
+    let _ = dir.remove(SOCKET);
+    let _ = dir.remove(RESERVE);
 }
 
 fn refuse_second_start(dir: &RunDir, past: &Past, marker: &Marker) -> Result<()> {

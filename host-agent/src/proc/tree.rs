@@ -41,8 +41,14 @@ impl Tree {
         let own = rustix::process::getpid().as_raw_nonzero().get();
         let mut all: HashMap<i32, Stat> = HashMap::new();
         for pid in pids()? {
-            if let Some(stat) = stat(pid)? {
-                all.insert(pid, stat);
+            match stat(pid) {
+                Ok(Some(stat)) => {
+                    all.insert(pid, stat);
+                }
+                Ok(None) => {}
+                // Where `/proc` hides other users' processes, those are none of ours.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+                Err(error) => return Err(error),
             }
         }
         let mut children: HashMap<i32, Vec<i32>> = HashMap::new();

@@ -331,3 +331,37 @@ async fn the_journal_tells_every_step_in_order() {
     ));
     assert_eq!(journal.len(), 3);
 }
+
+#[tokio::test]
+async fn a_keeper_stays_small_whatever_passes_through_it() {
+    let mut run = Run::script(StdinMode::Held, "echo up; exec cat");
+    let status = run.start();
+    run.says("up").await;
+    fs::write(run.path("spool-1"), line(4_000_000)).unwrap();
+    let spooled = Deliver {
+        payload: Some(Payload::SpoolFile("spool-1".into())),
+        ..inline("spooled", "", 2_000)
+    };
+    send(&run, spooled).await;
+    eventually("all of it", || {
+        (run.text("stream.jsonl").len() == 3 + 4_000_000).then_some(())
+    })
+    .await;
+    for number in 0..300 {
+        let text = line(if number % 10 == 0 { 200_000 } else { 100 });
+        loop {
+            let outcome = send(&run, inline(&format!("d{number}"), &text, 2_000)).await;
+            if outcome.kind() == OutcomeKind::Delivered {
+                break;
+            }
+        }
+    }
+    let keeper: Identity = status.keeper.unwrap().into();
+    let smaps = fs::read_to_string(format!("/proc/{}/smaps_rollup", keeper.pid)).unwrap();
+    let anonymous = smaps
+        .lines()
+        .find_map(|line| line.strip_prefix("Anonymous:"));
+    let kib = anonymous.and_then(|text| text.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    // What it allocated; its program text is shared with all others.
+    assert!(kib.unwrap() < 3_000, "{kib:?} KiB");
+}

@@ -194,3 +194,35 @@ async fn one_signal_goes_to_the_whole_tree_and_an_odd_one_is_refused() {
         );
     }
 }
+
+#[tokio::test]
+async fn h13_a_keeper_started_inside_a_session_and_its_run_are_no_part_of_it() {
+    use muster_proto::keeper::EnvVar;
+    let mut inner = Run::script(StdinMode::Held, "echo up; exec sleep 600");
+    let spec = muster_host_agent::keeper::frame::encode(&inner.spec);
+    let script = "env -i $BIN keeper --stage1 <spec >answer; echo up; sleep 600 & wait";
+    let mut outer = Run::script(StdinMode::Held, script);
+    std::fs::write(outer.home.path().join("spec"), spec).unwrap();
+    outer.spec.env.push(EnvVar {
+        name: "BIN".into(),
+        value: super::kit::binary().into(),
+    });
+    outer.start();
+    outer.says("up").await;
+    inner.says("up").await;
+    let record = eventually("the inner run", || inner.dir.proc().unwrap()).await;
+    inner.keepers.push(record.keeper);
+    // Its keeper dies: the program comes to the outer keeper, and is still not of its tree.
+    inner.kill(record.keeper).await;
+    inner.adopt().unwrap();
+    outer.stop(vec![signal_rung(9, LONG)]).await;
+    let exit = outer.exit().await;
+    assert_eq!(exit.survivors, []);
+    eventually("the end of the outer tree", || {
+        let left = find_marked(&outer.session, None).unwrap();
+        left.is_empty().then_some(())
+    })
+    .await;
+    assert!(record.process.is_alive().unwrap());
+    assert!(inner.status().await.alive);
+}
