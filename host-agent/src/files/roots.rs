@@ -4,6 +4,9 @@
 //! A handle without access rights (`O_PATH`) is made first, checked, and only then opened: so
 //! a FIFO never blocks, a device never notices, and what was checked is what is opened.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     ffi::OsString,
     fs::File,

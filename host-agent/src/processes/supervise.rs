@@ -22,6 +22,16 @@ const ADOPT_DEADLINE: Duration = Duration::from_secs(20);
 const SHORT_PAUSE: Duration = Duration::from_millis(50);
 const LONG_PAUSE: Duration = Duration::from_secs(10);
 
+/// How listening to a keeper ended.
+enum Heard {
+    /// The run is not as it was: its facts are read at once.
+    News,
+    /// The keeper is gone: it may be about to be seen so by the kernel.
+    HungUp,
+    /// There was none.
+    Nobody,
+}
+
 impl Processes {
     /// Begins to watch a run, unless that is done already. Ends by itself with the run.
     pub(super) fn supervise(&self, key: RunKey) {
@@ -53,11 +63,15 @@ impl Processes {
             match state {
                 RunState::Exited | RunState::Lost | RunState::NeverStarted => return Ok(()),
                 RunState::Starting | RunState::Unspecified => {}
-                RunState::Alive => {
-                    if self.with_keeper(key, &facts).await? {
+                RunState::Alive => match self.with_keeper(key, &facts).await? {
+                    Heard::News => {
+                        known = Some(facts);
                         pause = SHORT_PAUSE;
+                        continue;
                     }
-                }
+                    Heard::HungUp => pause = SHORT_PAUSE,
+                    Heard::Nobody => {}
+                },
             }
             known = Some(facts);
             self.inner.clock.sleep(pause).await;
@@ -65,50 +79,46 @@ impl Processes {
         }
     }
 
-    /// Listens to the keeper until something changed; replaces it when it is gone. True when
-    /// there was one.
-    async fn with_keeper(&self, key: RunKey, facts: &RunFacts) -> Result<bool, Fault> {
+    /// Listens to the keeper until something changed; replaces it when it is gone.
+    async fn with_keeper(&self, key: RunKey, facts: &RunFacts) -> Result<Heard, Fault> {
         let dir = self.run_dir(key).await?;
         match KeeperClient::connect(&dir, KEEPER_DEADLINE).await {
             Ok(client) => match client.watch(KEEPER_DEADLINE).await {
-                Ok((_, events)) => {
-                    self.listen(key, facts, events).await;
-                    Ok(true)
-                }
+                Ok((_, events)) => Ok(self.listen(key, facts, events).await),
                 Err(error) => {
                     tracing::info!(?key, %error, "the keeper does not let itself be watched");
-                    Ok(false)
+                    Ok(Heard::Nobody)
                 }
             },
             Err(KeeperError::NoKeeper) if facts.keeper.is_none() => {
                 self.adopt(key, &dir).await;
-                Ok(false)
+                Ok(Heard::Nobody)
             }
             Err(error) => {
                 tracing::debug!(?key, %error, "the keeper is not reached");
-                Ok(false)
+                Ok(Heard::Nobody)
             }
         }
     }
 
-    async fn listen(&self, key: RunKey, facts: &RunFacts, mut events: Events) {
+    async fn listen(&self, key: RunKey, facts: &RunFacts, mut events: Events) -> Heard {
         let mut next_look = self.inner.clock.boottime() + CWD_EVERY;
         loop {
             tokio::select! {
                 event = events.next() => match event {
                     Ok(Some(event)) => {
                         if !self.heard(key, event) {
-                            return;
+                            return Heard::News;
                         }
                     }
-                    Ok(None) | Err(_) => return,
+                    Ok(None) | Err(_) => return Heard::HungUp,
                 },
                 () = self.inner.clock.sleep_until(next_look) => {
                     next_look = self.inner.clock.boottime() + CWD_EVERY;
                     let cwd = facts.cwd.clone();
                     let there = self.blocking(move |_| Ok(facts::is_there(&cwd))).await;
                     if there.is_ok_and(|there| there != facts.cwd_exists) {
-                        return;
+                        return Heard::News;
                     }
                 }
             }

@@ -9,6 +9,9 @@
 //! catches up may have to wait for a disk, and one on a network file system always may: those
 //! read on the blocking pool.
 
+#[cfg(test)]
+mod tests;
+
 use std::{io, sync::Arc, time::Duration};
 
 use async_stream::try_stream;

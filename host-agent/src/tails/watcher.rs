@@ -73,6 +73,23 @@ impl Watcher {
         }
     }
 
+    /// One without an instance.
+    #[cfg(test)]
+    pub(crate) fn none() -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                inotify: None,
+                table: Mutex::default(),
+            }),
+        }
+    }
+
+    /// How many files and folders are watched.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.shared.table().watches.len()
+    }
+
     /// Hands events on until `token` is cancelled.
     ///
     /// # Errors

@@ -39,7 +39,12 @@ impl Agent {
     }
 
     pub(super) async fn with(args: &[&str]) -> (Self, Clients) {
-        let folder = tempfile::Builder::new().prefix("ma-").tempdir().unwrap();
+        Self::below("ma-", args).await
+    }
+
+    /// In a folder whose name begins so.
+    pub(super) async fn below(prefix: &str, args: &[&str]) -> (Self, Clients) {
+        let folder = tempfile::Builder::new().prefix(prefix).tempdir().unwrap();
         std::fs::create_dir(folder.path().join("user")).unwrap();
         let mut agent = Self {
             folder,

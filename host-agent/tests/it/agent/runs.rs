@@ -256,3 +256,18 @@ async fn h10_a_drained_agent_ends_although_streams_are_open() {
         OutcomeKind::Delivered
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn folders_deeper_than_a_socket_address_are_fine() {
+    let prefix = "a-long-name-".repeat(15);
+    let (agent, clients) = Agent::below(&prefix, &[]).await;
+    assert!(agent.home().as_os_str().len() > 107);
+    let session = id();
+    spawn(&clients, &session, ECHO, StdinMode::Held).await;
+    let mut tail = super::tails::Tail::open(&clients, tail_of(&session)).await;
+    assert_eq!(
+        deliver(&clients, &session, "d", "x\n").await.kind(),
+        OutcomeKind::Delivered
+    );
+    assert_eq!(tail.read(6).await.0, b"got x\n");
+}
