@@ -3,7 +3,7 @@
 use muster_domain::{
     MessageId, SessionId, WorkspaceId,
     message::{Body, Message},
-    session::{Launch, Process, State},
+    session::State,
     task::Phase,
 };
 
@@ -12,11 +12,9 @@ use super::{Error, Result, SessionFilter, SnapshotKey, token};
 /// Rows of a page weigh at most this together, with one exception: the first.
 pub(super) const PAGE_BYTES: usize = muster_domain::limits::STORE_PAGE_BYTES;
 
-/// Whether the session's process has not ended, or something of it is not settled.
+/// Whether the session has not ended, or something of it is not settled.
 pub(super) fn live(state: &State) -> bool {
-    let ended = matches!(state.run.process.value, Process::Exited | Process::Lost(_))
-        || state.run.launch.value == Launch::Failed;
-    !ended || state.in_flight.is_some()
+    !state.is_over() || state.in_flight.is_some()
 }
 
 /// Whether the message waits for its delivery.
@@ -69,36 +67,6 @@ pub(super) fn assemble<'a>(pieces: impl Iterator<Item = (u64, &'a str)>) -> Stri
     text
 }
 
-/// The words in which phases are stored.
-const PHASES: [(Phase, &str); 7] = [
-    (Phase::Todo, "todo"),
-    (Phase::InProgress, "in_progress"),
-    (Phase::AgentComplete, "agent_complete"),
-    (Phase::AwaitHumanAction, "await_human_action"),
-    (Phase::HumanVerified, "human_verified"),
-    (Phase::PostWorkCompleted, "post_work_completed"),
-    (Phase::Complete, "complete"),
-];
-
-/// The phase as it stands in its column.
-pub(super) fn phase_word(phase: &Phase) -> &str {
-    if let Phase::Other(word) = phase {
-        return word;
-    }
-    PHASES
-        .iter()
-        .find(|(known, _)| known == phase)
-        .map_or("", |(_, word)| word)
-}
-
-/// The phase that a column holds; one that this version does not know is kept.
-pub(super) fn phase_of(word: &str) -> Phase {
-    PHASES
-        .iter()
-        .find(|(_, known)| *known == word)
-        .map_or_else(|| Phase::Other(word.to_owned()), |(phase, _)| phase.clone())
-}
-
 /// A number as the database has it.
 pub(super) fn to_db(number: u64) -> Result<i64> {
     i64::try_from(number).map_err(|_| Error::Damaged(format!("{number} is too large")))
@@ -122,7 +90,7 @@ pub(super) fn sessions_list(workspace: &WorkspaceId, filter: SessionFilter) -> S
 
 /// Name of a list of tasks, for its tokens.
 pub(super) fn tasks_list(workspace: &WorkspaceId, phase: Option<&Phase>) -> String {
-    format!("tasks/{workspace}/{:?}", phase.map(phase_word))
+    format!("tasks/{workspace}/{:?}", phase.map(Phase::as_str))
 }
 
 /// Name of a list of messages, for its tokens.

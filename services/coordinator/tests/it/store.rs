@@ -1,9 +1,13 @@
 //! What every implementation of the store does alike, and what only files can do.
 
+mod crash;
+mod files;
+mod full_disk;
 mod kit;
 mod messages;
 mod outbox;
 mod sessions;
+mod size;
 mod tasks;
 
 /// Each behaviour once per implementation.

@@ -11,7 +11,7 @@ use sqlx::{SqliteConnection, error::ErrorKind};
 use super::{
     super::{
         Error,
-        model::{live, no_workspace, phase_word},
+        model::{live, no_workspace},
     },
     bulk,
 };
@@ -198,14 +198,14 @@ async fn write_task(
             .bind(row.workspace.as_str())
             .bind(version)
             .bind(key(&row.client_key))
-            .bind(phase_word(&row.phase))
+            .bind(row.phase.as_str())
             .bind(row.created_at.as_micros())
             .bind(row.updated_at.as_micros())
             .bind(doc)
     } else {
         sqlx::query(UPDATE_TASK)
             .bind(version)
-            .bind(phase_word(&row.phase))
+            .bind(row.phase.as_str())
             .bind(row.updated_at.as_micros())
             .bind(doc)
             .bind(row.id.to_string())

@@ -1,13 +1,13 @@
 //! What all reads share: errors, numbers, documents, pages bounded in rows and bytes.
 
 use futures_util::{Stream, TryStreamExt as _};
-use muster_domain::{delivery::Delivery, task::Task};
+use muster_domain::{
+    delivery::Delivery,
+    task::{Phase, Task},
+};
 use serde::de::DeserializeOwned;
 
-use super::super::{
-    Error, Result,
-    model::{PAGE_BYTES, phase_of},
-};
+use super::super::{Error, Result, model::PAGE_BYTES};
 
 /// The database gave no answer.
 pub(super) fn unavailable(error: sqlx::Error) -> Error {
@@ -50,7 +50,7 @@ pub(super) fn readable<T>(row: Result<T>) -> Option<T> {
 pub(super) fn task(phase: &str, doc: &str) -> Result<Task> {
     let mut value: serde_json::Value = document(doc)?;
     if let Some(fields) = value.as_object_mut() {
-        let phase = serde_json::to_value(phase_of(phase))
+        let phase = serde_json::to_value(Phase::stored(phase))
             .map_err(|error| Error::Damaged(error.to_string()))?;
         fields.insert("phase".to_owned(), phase);
     }

@@ -87,7 +87,7 @@ impl Tasks for SqliteStore {
             .bind(id)
             .bind(i64::from(rows) + 1);
         if let Some(phase) = phase {
-            query = query.bind(model::phase_word(phase));
+            query = query.bind(phase.as_str());
         }
         let stream = query.fetch(&self.readers);
         let (taken, more) = bounded(stream, rows, |(_, _, _, doc)| doc.len()).await?;
