@@ -15,6 +15,8 @@ use crate::link::{Link, dialler};
 pub struct Options {
     /// Deadline of calls that name no other.
     pub call: Duration,
+    /// Longest wait between two attempts.
+    pub backoff: Duration,
     /// Time.
     pub clock: Clock,
 }
@@ -23,6 +25,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             call: limits::CLIENT_CALL,
+            backoff: limits::CLIENT_BACKOFF,
             clock: Clock::system(),
         }
     }
@@ -95,7 +98,12 @@ impl Client {
     /// A client that dials as told. `address` is for people.
     pub fn with_dial(dial: Arc<dyn Dial>, address: &str, options: Options) -> Self {
         Self {
-            link: Arc::new(Link::new(dial, address.to_owned(), options.clock)),
+            link: Arc::new(Link::new(
+                dial,
+                address.to_owned(),
+                options.backoff,
+                options.clock,
+            )),
             call: options.call,
         }
     }

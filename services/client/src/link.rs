@@ -26,6 +26,7 @@ pub(crate) fn dialler(address: &str) -> Result<Arc<dyn Dial>, Fault> {
 pub(crate) struct Link {
     dial: Arc<dyn Dial>,
     address: String,
+    backoff: Duration,
     clock: Clock,
     current: Mutex<Option<Connection>>,
 }
@@ -38,10 +39,16 @@ pub(crate) struct Borrowed {
 }
 
 impl Link {
-    pub(crate) fn new(dial: Arc<dyn Dial>, address: String, clock: Clock) -> Self {
+    pub(crate) fn new(
+        dial: Arc<dyn Dial>,
+        address: String,
+        backoff: Duration,
+        clock: Clock,
+    ) -> Self {
         Self {
             dial,
             address,
+            backoff,
             clock,
             current: Mutex::new(None),
         }
@@ -99,7 +106,7 @@ impl Link {
 
     /// Waits before attempt `attempt + 1`, at most until `until`; false when that is over.
     pub(crate) async fn pause(&self, attempt: u32, until: Duration) -> bool {
-        let wait = backoff::delay(attempt, fastrand::f64()).min(limits::CLIENT_BACKOFF);
+        let wait = backoff::delay(attempt, fastrand::f64()).min(self.backoff);
         let wake = self.clock.boottime().saturating_add(wait).min(until);
         self.clock.sleep_until(wake).await;
         self.clock.boottime() < until

@@ -82,15 +82,17 @@ impl<T> Attempt<T> {
 }
 
 impl Client {
-    /// Repeats a call until it is answered, or `patience` is over.
+    /// Repeats a call until it is answered, or `patience` is over. One attempt never takes
+    /// all of it: a coordinator that hangs may be replaced.
     pub(crate) async fn settle<T>(
         &self,
         id: &str,
         patience: Duration,
+        each: Duration,
         call: impl Call<T>,
     ) -> Result<T, Unsettled> {
         // Repeating it is the look-up: the coordinator gives the first answer.
-        self.settle_or_find(id, patience, call, |_| {
+        self.settle_or_find(id, patience, each, call, |_| {
             Box::pin(async { Attempt::Refused(Fault::new(Reason::NotFound, "")) })
         })
         .await
@@ -101,17 +103,18 @@ impl Client {
         &'a self,
         id: &str,
         patience: Duration,
+        each: Duration,
         call: impl Call<T>,
         find: impl Fn(Duration) -> BoxFuture<'a, Attempt<T>>,
     ) -> Result<T, Unsettled> {
         let until = self.until(patience);
         let mut sent = false;
         for attempt in 0_u32.. {
-            if sent && let Attempt::Done(answer) = find(self.attempt_end(until)).await {
+            let end = || self.until(each).min(until);
+            if sent && let Attempt::Done(answer) = find(end()).await {
                 return Ok(answer);
             }
-            let end = self.attempt_end(until);
-            let fault = match Box::pin(self.attempt(end, &call)).await {
+            let fault = match Box::pin(self.attempt(end(), &call)).await {
                 Attempt::Done(answer) => return Ok(answer),
                 // It is there and cannot now; it says so before it does anything.
                 Attempt::Refused(fault) if is_passing(&fault) => fault,
@@ -134,11 +137,6 @@ impl Client {
             }
         }
         unreachable!("attempts are counted without end")
-    }
-
-    /// One attempt never takes all the patience: a coordinator that hangs may be replaced.
-    fn attempt_end(&self, until: Duration) -> Duration {
-        self.until(self.call_deadline()).min(until)
     }
 }
 

@@ -26,7 +26,7 @@ impl Client {
         let send = call!(messages.send_message(request));
         let look = call!(messages.get_message(lookup));
         let answer = self
-            .settle_or_find(&key, patience, send, |until| {
+            .settle_or_find(&key, patience, self.call_deadline(), send, |until| {
                 let look = &look;
                 Box::pin(async move {
                     self.attempt(until, look)

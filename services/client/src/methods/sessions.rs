@@ -38,7 +38,12 @@ impl Client {
         let key = start.client_key.clone();
         let request = pb::StartSessionRequest::from(start);
         let answer = self
-            .settle(&key, patience, call!(sessions.start_session(request)))
+            .settle(
+                &key,
+                patience,
+                limits::START_DEADLINE + self.call_deadline(),
+                call!(sessions.start_session(request)),
+            )
             .await?;
         let session = there(answer.session, "session").map_err(Unsettled::Refused)?;
         Ok((session, answer.replayed))
@@ -63,6 +68,7 @@ impl Client {
             .settle(
                 client_key,
                 patience,
+                self.call_deadline(),
                 call!(sessions.resume_session(request)),
             )
             .await?;

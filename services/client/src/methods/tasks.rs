@@ -54,7 +54,12 @@ impl Client {
         let key = task.client_key.clone();
         let request = pb::CreateTaskRequest::from(task);
         let answer = self
-            .settle(&key, patience, call!(tasks.create_task(request)))
+            .settle(
+                &key,
+                patience,
+                self.call_deadline(),
+                call!(tasks.create_task(request)),
+            )
             .await?;
         let task = there(answer.task, "task").map_err(Unsettled::Refused)?;
         Ok((task, answer.replayed))
