@@ -87,6 +87,9 @@ impl Keeper {
     fn handle_signal(&mut self, call: &wire::Signal) -> Result<Answer, Refusal> {
         let signal: Option<Signal> = signal_of(call.signal);
         let signal = signal.ok_or_else(|| invalid("no standard signal has this number"))?;
+        if !call.request_id.is_empty() {
+            check_id(&call.request_id)?;
+        }
         let targets = if self.ended.is_some() {
             Vec::new()
         } else {

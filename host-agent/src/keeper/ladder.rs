@@ -46,6 +46,11 @@ impl Keeper {
         if call.rungs.is_empty() || call.rungs.len() > RUNGS_MAX {
             return Err(invalid("a ladder has 1 to 16 rungs"));
         }
+        for rung in &call.rungs {
+            if let Some(Action::EndLine(line)) = &rung.action {
+                check_id(&line.delivery_id)?;
+            }
+        }
         let actions: Option<Vec<_>> = call.rungs.iter().map(action_of).collect();
         let Some(rungs) = actions else {
             return Err(invalid(
