@@ -1,482 +1,236 @@
-//! The actor of one session.
+//! The life of one actor: begin, run, begin again after a failed commit, end.
 
-use std::{future, sync::Arc, time::Duration};
+mod act;
+mod calls;
+mod commit;
+mod obey;
+mod publish;
+mod reach;
+mod replies;
+mod running;
+mod tail;
 
-use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
+use std::sync::Arc;
+
 use muster_domain::{
-    Fault, MessageId, Reason, SessionId, Timestamp,
-    changeset::{Conflict, Versioned},
-    session::{
-        Fold, State,
-        fold::{Accepted, Action, Command, Fact, Stored, Ticket},
-    },
+    Fault, Reason, SessionId,
+    changeset::Versioned,
+    limits,
+    session::{Fold, State, fold::Stored},
     task::Task,
 };
 use muster_runtime::Clock;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    api::{Growing, Live},
-    calls::{self, Call},
-    commit, facts,
-    steady::Steady,
-    tail::Tail,
+    Shared,
+    reconcile::{self, Mark},
+    registry::{Entry, Inbox},
+    wall::Wall,
 };
-use crate::{
-    hosts::{
-        api::{HostApi, HostsApi, LinkView},
-        reports::{Report, Reports},
+use crate::store::{self, Handle, StoredSession};
+pub(super) use reach::link_of;
+use running::{End, Running};
+
+/// What an actor begins with.
+pub(super) enum Seed {
+    /// What the store has.
+    Stored,
+    /// A session that is not in the store yet.
+    New {
+        /// Its fold; the first commit inserts it.
+        fold: Box<Fold>,
+        /// Its task as it shall be.
+        task: Option<Box<Versioned<Task>>>,
+        /// Answered after the first commit.
+        reply: oneshot::Sender<Result<State, Fault>>,
     },
-    store,
-};
-
-/// Commands that wait for one actor.
-pub(super) const MAILBOX: usize = 64;
-/// First wait before a session is loaded again whose commit failed; doubles.
-const RELOAD_FIRST: Duration = Duration::from_millis(50);
-/// Longest wait before a session is loaded again.
-const RELOAD_CAP: Duration = Duration::from_secs(5);
-
-/// What all actors share.
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) store: store::Handle,
-    pub(super) hosts: Arc<dyn HostsApi>,
-    pub(super) clock: Clock,
-    pub(super) shutdown: CancellationToken,
 }
 
-/// A command, and who waits for its answer.
-#[derive(Debug)]
-pub(super) struct Envelope {
-    pub(super) command: Command,
-    pub(super) reply: Reply,
-}
-
-/// Who waits for an answer.
-pub(super) type Reply = oneshot::Sender<Result<Answer, Fault>>;
-
-/// What became of a command, committed.
-#[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) accepted: Accepted,
-    pub(super) state: State,
-}
-
-/// Why an actor ended.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// Nothing more will come of its session by itself.
-    Settled,
-    /// The coordinator shuts down.
-    Shutdown,
-    /// A commit failed: what it has in hand is worth nothing.
-    Failed(Conflict),
-}
-
-/// The start that an actor begins with.
-#[derive(Debug)]
-pub(super) struct Beginning {
-    pub(super) task: Option<Versioned<Task>>,
-    pub(super) reply: Reply,
-}
-
-pub(super) struct Actor {
+/// Where an actor stands. Dropping it takes the actor off the list, whatever ended it.
+pub(super) struct Place {
     shared: Arc<Shared>,
-    fold: Fold,
-    steady: Steady,
-    host: Option<Arc<dyn HostApi>>,
-    link: Option<watch::Receiver<LinkView>>,
-    connection: u64,
-    reports: Option<Reports>,
-    tail: Tail,
-    calls: FuturesUnordered<Call>,
-    commit: Option<BoxFuture<'static, Result<Ticket, Conflict>>>,
-    first_task: Option<Versioned<Task>>,
-    waiters: Vec<(Ticket, Accepted, Reply)>,
-    live: watch::Sender<Arc<Live>>,
+    id: SessionId,
+    entry: Arc<Entry>,
+    /// Its session was not loaded since the start of the coordinator.
+    unloaded: Option<Mark>,
+    /// Nor reconciled.
+    unreconciled: Option<Mark>,
+    wall: Wall,
+    ended: CancellationToken,
 }
 
-/// What an actor wakes up for.
-enum Event {
-    Shutdown,
-    Committed(Result<Ticket, Conflict>),
-    Command(Envelope),
-    Abandoned,
-    Link,
-    Report(Option<Report>),
-    Facts(Vec<Fact>),
-    Tick,
-}
-
-impl Actor {
-    /// An actor for `fold`, which nobody else has.
-    pub(super) fn new(shared: Arc<Shared>, fold: Fold, live: watch::Sender<Arc<Live>>) -> Self {
-        let host = shared.hosts.get(fold.state().spec.host);
-        let link = host.as_ref().map(|host| host.link());
-        let reports = host.as_ref().map(|host| host.reports(fold.state().spec.id));
-        let mut actor = Self {
-            steady: Steady::new(shared.clock.clone()),
-            shared,
-            fold,
-            host,
-            link,
-            connection: 0,
-            reports,
-            tail: Tail::closed(),
-            calls: FuturesUnordered::new(),
-            commit: None,
-            first_task: None,
-            waiters: Vec::new(),
-            live,
-        };
-        actor.look_at_link();
-        actor
-    }
-
-    /// The first commit inserts the session: it has `beginning`'s task row, and is answered.
-    pub(super) fn begin(&mut self, beginning: Beginning) {
-        self.first_task = beginning.task;
-        let told = Accepted::Session {
-            already_ended: false,
-            replayed: false,
-        };
-        self.answer_later(told, beginning.reply);
-    }
-
-    /// Serves the session until it ends. Whoever still waits then is answered with a fault.
-    pub(super) async fn serve(&mut self, mailbox: &mut mpsc::Receiver<Envelope>) -> End {
-        let end = loop {
-            self.proceed();
-            if self.fold.is_settled() && self.calls.is_empty() && mailbox.is_empty() {
-                break End::Settled;
-            }
-            match self.next(mailbox).await {
-                Event::Shutdown => break self.flush().await,
-                Event::Committed(result) => {
-                    if let Err(conflict) = self.committed(result) {
-                        break End::Failed(conflict);
-                    }
-                }
-                Event::Command(envelope) => self.command(envelope).await,
-                Event::Abandoned => break End::Settled,
-                Event::Link => self.look_at_link(),
-                Event::Report(Some(report)) => self.take(facts::of_report(report)),
-                Event::Report(None) => self.reports = None,
-                Event::Facts(facts) => facts.into_iter().for_each(|fact| self.take(fact)),
-                Event::Tick => self.take(Fact::Tick),
-            }
-        };
-        self.turn_away(&end);
-        end
-    }
-
-    /// The next event. Cancel safe.
-    async fn next(&mut self, mailbox: &mut mpsc::Receiver<Envelope>) -> Event {
-        let due = self.fold.next_wakeup();
-        let wants_bytes = self.fold.wants_bytes();
-        let shutdown = &self.shared.shutdown;
-        tokio::select! {
-            biased;
-            () = shutdown.cancelled() => Event::Shutdown,
-            result = or_never(self.commit.as_mut()) => Event::Committed(result),
-            envelope = mailbox.recv() => envelope.map_or(Event::Abandoned, Event::Command),
-            () = changed(&mut self.link) => Event::Link,
-            report = reported(&mut self.reports) => Event::Report(report),
-            Some(facts) = self.calls.next() => Event::Facts(facts),
-            fact = self.tail.next(), if wants_bytes => Event::Facts(vec![fact]),
-            () = until(&mut self.steady, due) => Event::Tick,
+impl Place {
+    pub(super) fn new(shared: &Arc<Shared>, id: SessionId, entry: &Arc<Entry>) -> Self {
+        Self {
+            shared: shared.clone(),
+            id,
+            entry: entry.clone(),
+            unloaded: None,
+            unreconciled: None,
+            wall: Wall::new(shared.clock.clone()),
+            ended: shared.tasks.token(),
         }
     }
 
-    fn take(&mut self, fact: Fact) {
-        let quiet = matches!(fact, Fact::Bytes { .. } | Fact::Tick);
-        let now = self.steady.now();
-        self.fold.input(fact, now);
-        if !quiet {
-            self.show();
-        }
+    /// One of those that the start of the coordinator waits for.
+    pub(super) fn restored(mut self) -> Self {
+        self.unloaded = Some(self.shared.loading.mark());
+        self.unreconciled = Some(self.shared.reconciling.mark());
+        self
     }
 
-    /// Does what is due: one commit at a time, actions, previews.
-    fn proceed(&mut self) {
-        let now = self.steady.now();
-        if self.commit.is_none() {
-            self.begin_commit(now);
-        }
-        for action in self.fold.take_actions() {
-            self.act(action);
-        }
-        if self.fold.take_preview(now).is_some() {
-            self.show();
-        }
+    pub(super) fn name(&self) -> String {
+        format!("session {}", self.id)
     }
 
-    fn begin_commit(&mut self, now: Timestamp) {
-        if let Some(commit) = self.fold.take_commit(now) {
-            let store = self.shared.store.clone();
-            let task = self.first_task.take();
-            self.commit = Some(Box::pin(commit::write(store, commit, task, now)));
-        }
+    fn store(&self) -> &Handle {
+        &self.shared.store
     }
 
-    fn act(&mut self, action: Action) {
-        let Some(host) = self.host.clone() else {
-            return;
-        };
-        let spec = &self.fold.state().spec;
-        match action {
-            Action::Attach { run, cursor } => self.tail.open(host, spec.id, run, cursor),
-            Action::Detach { run } => self.tail.close(run),
-            other => self.calls.extend(calls::make(host, spec, other)),
-        }
+    fn clock(&self) -> &Clock {
+        &self.shared.clock
     }
 
-    fn committed(&mut self, result: Result<Ticket, Conflict>) -> Result<(), Conflict> {
-        self.commit = None;
-        let ticket = result?;
-        let now = self.steady.now();
-        self.fold.committed(ticket, now);
-        let (ready, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut self.waiters)
-            .into_iter()
-            .partition(|(of, ..)| *of <= ticket);
-        self.waiters = waiting;
-        for (_, accepted, reply) in ready {
-            self.answer(accepted, reply);
-        }
-        self.show();
-        Ok(())
-    }
-
-    async fn command(&mut self, envelope: Envelope) {
-        let Envelope { command, reply } = envelope;
-        if let Err(error) = self.look_up(&command).await {
-            let _ = reply.send(Err(error.into()));
-            return;
-        }
-        let now = self.steady.now();
-        match self.fold.command(command, now) {
-            Ok(accepted) => self.answer_later(accepted, reply),
-            Err(fault) => {
-                let _ = reply.send(Err(fault));
-            }
-        }
-        self.show();
-    }
-
-    /// Finds the message that a command is about where the fold does not know it.
-    async fn look_up(&mut self, command: &Command) -> store::Result<()> {
-        let id = match command {
-            Command::Send { text, .. } => MessageId::sent(self.session(), &text.client_key),
-            Command::Cancel { message } => *message,
-            Command::Stop { .. } | Command::Interrupt | Command::Resume { .. } => return Ok(()),
-        };
-        if !self.fold.knows_message(id)
-            && let Some(message) = self.shared.store.message(id).await?
-        {
-            self.fold.remember(message);
-        }
-        Ok(())
-    }
-
-    /// Answers once everything decided so far is committed (R3).
-    fn answer_later(&mut self, accepted: Accepted, reply: Reply) {
-        match self.fold.pending() {
-            Some(ticket) => self.waiters.push((ticket, accepted, reply)),
-            None => self.answer(accepted, reply),
-        }
-    }
-
-    fn answer(&self, accepted: Accepted, reply: Reply) {
-        let state = self.fold.state().clone();
-        let _ = reply.send(Ok(Answer { accepted, state }));
-    }
-
-    fn look_at_link(&mut self) {
-        let Some(link) = &mut self.link else {
-            return;
-        };
-        let (value, connection) = {
-            let view = link.borrow_and_update();
-            (view.link, view.connection)
-        };
-        self.take(Fact::Link(value));
-        if self.connection != connection && self.connection != 0 {
-            self.take(Fact::Relist);
-        }
-        self.connection = connection;
-    }
-
-    /// Commits what is in hand, and answers for it.
-    async fn flush(&mut self) -> End {
-        loop {
-            let now = self.steady.now();
-            self.fold.flush(now);
-            if self.commit.is_none() {
-                self.begin_commit(now);
-            }
-            let Some(commit) = self.commit.as_mut() else {
-                return End::Shutdown;
-            };
-            let result = commit.await;
-            if let Err(conflict) = self.committed(result) {
-                return End::Failed(conflict);
-            }
-        }
-    }
-
-    fn turn_away(&mut self, end: &End) {
-        for (.., reply) in self.waiters.drain(..) {
-            let _ = reply.send(Err(fault(end)));
-        }
-    }
-
-    /// Shows what is in hand.
-    fn show(&self) {
-        self.live.send_replace(Arc::new(live_view(&self.fold)));
-    }
-
-    fn session(&self) -> SessionId {
-        self.fold.state().spec.id
-    }
-}
-
-/// What `fold` has in hand.
-pub(super) fn live_view(fold: &Fold) -> Live {
-    Live {
-        state: fold.state().clone(),
-        growing: fold.growth().map(|growth| Growing {
-            message: growth.message,
-            from: growth.from,
-            text: growth.text.as_str().into(),
-        }),
-    }
-}
-
-/// What to tell those whose command was not committed.
-pub(super) fn fault(end: &End) -> Fault {
-    match end {
-        End::Settled | End::Shutdown => {
-            Fault::new(Reason::ShuttingDown, "the coordinator is shutting down")
-        }
-        End::Failed(Conflict::Version { what, .. }) => Fault::new(
-            Reason::VersionMismatch,
-            format!("the {what} was changed at the same time"),
-        ),
-        End::Failed(Conflict::KeyTaken) => Fault::new(Reason::KeyReused, "the client key is taken"),
-        End::Failed(Conflict::Unavailable(cause)) => {
-            Fault::new(Reason::StoreUnavailable, "the store cannot be written")
-                .with_hint("check the disk that holds the data folder")
-                .with_internal(cause)
+    fn see(&mut self, state: &State) {
+        self.unloaded = None;
+        if self.unreconciled.is_some() && reconcile::is_reconciled(state) {
+            self.unreconciled = None;
         }
     }
 }
 
-/// Serves a session for as long as it lives, also over failed commits: then its actor is
-/// made anew from what the store has.
-pub(super) async fn supervise(mut actor: Actor, mailbox: &mut mpsc::Receiver<Envelope>) -> End {
-    let mut wait = RELOAD_FIRST;
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.shared.registry.remove(self.id, &self.entry);
+    }
+}
+
+/// Runs the actor until nothing more will come of its session, or the group ends.
+pub(super) async fn run(mut place: Place, mut inbox: Inbox, seed: Seed) {
+    let mut running = match seed {
+        Seed::New { fold, task, reply } => {
+            Box::new(Running::new(&place, *fold, task.map(|task| *task), reply))
+        }
+        Seed::Stored => match load(&mut place, &mut inbox, None).await {
+            Some(running) => running,
+            None => return,
+        },
+    };
+    let mut failures = 0;
     loop {
-        let end = actor.serve(mailbox).await;
-        let End::Failed(conflict) = &end else {
-            return end;
+        let end = running.run(&mut place, &mut inbox).await;
+        failures = if running.has_committed() {
+            1
+        } else {
+            failures + 1
         };
-        let session = actor.session();
-        tracing::warn!(session_id = %session, %conflict, "a commit failed; the session is loaded again");
-        let (shared, live) = (actor.shared.clone(), actor.live.clone());
-        drop(actor);
-        actor = loop {
-            if !turn_away_for(&shared, mailbox, wait, &end).await {
-                return End::Shutdown;
-            }
-            wait = (wait * 2).min(RELOAD_CAP);
-            match shared.store.load(session).await {
-                Ok(Some(stored)) => break reload(&shared, stored, live),
-                // The first commit failed: there is no such session.
-                Ok(None) => return end,
-                Err(error) => tracing::warn!(session_id = %session, %error, "not loaded"),
-            }
+        // The fold goes first: it is ahead of what is known.
+        drop(running);
+        let fault = match end {
+            End::Over => return,
+            End::Failed(fault) => fault,
+        };
+        let again = Again { fault, failures };
+        running = match load(&mut place, &mut inbox, Some(again)).await {
+            Some(running) => running,
+            None => return,
         };
     }
 }
 
-fn reload(
-    shared: &Arc<Shared>,
-    stored: store::StoredSession,
-    live: watch::Sender<Arc<Live>>,
-) -> Actor {
-    let now = Timestamp::from_micros(shared.clock.now_micros());
-    let fold = Fold::restore(of_store(stored), now);
-    Actor::new(shared.clone(), fold, live)
+/// Why a session is loaded anew.
+struct Again {
+    fault: Fault,
+    failures: u32,
 }
 
-pub(super) fn of_store(stored: store::StoredSession) -> Stored {
-    let store::StoredSession {
-        state,
-        waiting,
-        deliveries,
-        growing,
-    } = stored;
+/// Loads the session; as often as it takes while the store does not answer. `None`: there is
+/// no such session, or the group ends.
+async fn load(place: &mut Place, inbox: &mut Inbox, again: Option<Again>) -> Option<Box<Running>> {
+    let mut attempts = again.as_ref().map_or(0, |again| again.failures);
+    let mut fault = again.map(|again| again.fault);
+    loop {
+        if let Some(fault) = &fault {
+            pause(place, inbox, fault, attempts).await?;
+        }
+        let stored = match read(place).await? {
+            Ok(stored) => stored,
+            Err(error) => {
+                let lasting = !matches!(error, store::Error::Unavailable(_));
+                tracing::warn!(session = %place.id, %error, "the session cannot be loaded");
+                let cause = Fault::from(error);
+                if lasting {
+                    refuse(inbox, &cause);
+                    return None;
+                }
+                attempts += 1;
+                fault = Some(cause);
+                continue;
+            }
+        };
+        let Some(stored) = stored else {
+            refuse(inbox, &super::commands::not_found(place.id));
+            return None;
+        };
+        let now = place.wall.now();
+        let committed = stored.state.clone();
+        let fold = Fold::restore(as_stored(stored), now);
+        return Some(Box::new(Running::restored(place, fold, committed)));
+    }
+}
+
+/// `None`: the group ends.
+async fn read(place: &Place) -> Option<store::Result<Option<StoredSession>>> {
+    tokio::select! {
+        () = place.ended.cancelled() => None,
+        result = async {
+            // Never closed.
+            let _permit = place.shared.loads.acquire().await.ok();
+            place.store().load(place.id).await
+        } => Some(result),
+    }
+}
+
+/// Waits before the next attempt; commands are told why. `None`: the group ends.
+async fn pause(place: &Place, inbox: &mut Inbox, fault: &Fault, attempts: u32) -> Option<()> {
+    let full = limits::RETRY_FIRST.saturating_mul(1 << attempts.saturating_sub(1).min(10));
+    let full = full.min(limits::RETRY_CAP);
+    // Many actors fail together when the store does; they need not come back together.
+    let wait = full.mul_f64(0.5 + 0.5 * fastrand::f64());
+    let end = place.clock().boottime() + wait;
+    loop {
+        tokio::select! {
+            () = place.ended.cancelled() => return None,
+            () = place.clock().sleep_until(end) => return Some(()),
+            Some(request) = inbox.recv() => {
+                let _ = request.reply.send(Err(fault.clone()));
+            }
+        }
+    }
+}
+
+/// Answers every command that waits.
+fn refuse(inbox: &mut Inbox, fault: &Fault) {
+    inbox.close();
+    while let Ok(request) = inbox.try_recv() {
+        let _ = request.reply.send(Err(fault.clone()));
+    }
+}
+
+fn as_stored(stored: StoredSession) -> Stored {
     Stored {
-        state,
-        waiting,
-        deliveries,
-        growing,
+        state: stored.state,
+        waiting: stored.waiting,
+        deliveries: stored.deliveries,
+        growing: stored.growing,
     }
 }
 
-/// Answers commands with the fault for `wait`; `false`: the coordinator shuts down.
-async fn turn_away_for(
-    shared: &Shared,
-    mailbox: &mut mpsc::Receiver<Envelope>,
-    wait: Duration,
-    end: &End,
-) -> bool {
-    let over = shared.clock.sleep(wait);
-    tokio::pin!(over);
-    loop {
-        tokio::select! {
-            biased;
-            () = shared.shutdown.cancelled() => return false,
-            () = &mut over => return true,
-            envelope = mailbox.recv() => match envelope {
-                Some(envelope) => {
-                    let _ = envelope.reply.send(Err(fault(end)));
-                }
-                None => return false,
-            },
-        }
-    }
-}
-
-async fn or_never<T>(future: Option<&mut BoxFuture<'static, T>>) -> T {
-    match future {
-        Some(future) => future.await,
-        None => future::pending().await,
-    }
-}
-
-async fn changed(link: &mut Option<watch::Receiver<LinkView>>) {
-    if let Some(receiver) = link {
-        if receiver.changed().await.is_ok() {
-            return;
-        }
-        *link = None;
-    }
-    future::pending().await
-}
-
-async fn reported(reports: &mut Option<Reports>) -> Option<Report> {
-    match reports {
-        Some(reports) => reports.recv().await,
-        None => future::pending().await,
-    }
-}
-
-async fn until(steady: &mut Steady, due: Option<Timestamp>) {
-    match due {
-        Some(at) => steady.sleep_until(at).await,
-        None => future::pending().await,
-    }
+/// The fault for a store that did not commit.
+fn unavailable(cause: impl std::fmt::Display) -> Fault {
+    Fault::new(Reason::StoreUnavailable, "the store cannot be written")
+        .with_hint("check the disk that holds the data folder")
+        .with_internal(cause)
 }
