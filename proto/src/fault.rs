@@ -31,6 +31,9 @@ const ENTRY_BYTES: usize = 16;
 
 const STDERR_TAIL: &str = "stderr_tail";
 
+/// What a generated client's call gives, for those who pass it on without looking.
+pub type Called<T> = Result<tonic::Response<T>, Status>;
+
 /// The status code of a reason.
 pub fn code(reason: Reason) -> Code {
     match (reason, reason.kind()) {

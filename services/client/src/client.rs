@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use muster_domain::{Fault, Kind, Reason, limits};
 use muster_proto::fault;
 use muster_transport::{Clock, Dial};
-use tonic::{Response, Status, transport::Channel};
+use tonic::transport::Channel;
 
 use crate::link::{Link, dialler};
 
@@ -46,7 +46,7 @@ pub(crate) trait Call<T>: Fn(Channel) -> CallAnswer<T> + Send + Sync {}
 impl<T, F: Fn(Channel) -> CallAnswer<T> + Send + Sync> Call<T> for F {}
 
 /// What a call gives.
-pub(crate) type CallAnswer<T> = BoxFuture<'static, Result<Response<T>, Status>>;
+pub(crate) type CallAnswer<T> = BoxFuture<'static, muster_proto::fault::Called<T>>;
 
 /// What came of one attempt.
 #[derive(Debug)]
