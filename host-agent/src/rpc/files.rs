@@ -91,14 +91,20 @@ impl FilesService for Services {
 }
 
 impl Services {
-    /// One chunk is read when the stream has room for it; none is read ahead.
+    /// One chunk is read while the one before it is on its way, and no more.
     fn chunks(
         &self,
-        mut range: Range,
+        range: Range,
     ) -> impl futures_util::Stream<Item = Result<ReadResponse, Fault>> + Send + use<> {
         let tasks = self.shared.tasks.clone();
         let token = tasks.token();
         let mut file_size = Some(range.file_size);
+        let read = move |mut range: Range| {
+            tasks.spawn_blocking("read", move || {
+                let chunk = range.next();
+                (range, chunk)
+            })
+        };
         try_stream! {
             if range.is_empty() {
                 yield ReadResponse {
@@ -108,17 +114,14 @@ impl Services {
                 };
                 return;
             }
+            let mut ahead = read(range);
             loop {
+                let (range, chunk) = ahead.await.map_err(Fault::internal)?;
                 if token.is_cancelled() {
                     Err(crate::tails::moved())?;
                 }
-                let read = tasks.spawn_blocking("read", move || {
-                    let chunk = range.next();
-                    (range, chunk)
-                });
-                let chunk;
-                (range, chunk) = read.await.map_err(Fault::internal)?;
                 let Some((offset, data)) = chunk? else { return };
+                ahead = read(range);
                 yield ReadResponse {
                     offset,
                     data,
