@@ -10,7 +10,6 @@
 pub mod delivery;
 pub mod enums;
 pub mod feed;
-pub mod file;
 pub mod host;
 pub mod id;
 pub mod interaction;

@@ -1,6 +1,6 @@
 //! What became of deliveries.
 
-use muster_domain::{DeliveryId, Fault, Reason, delivery::Answer};
+use muster_domain::{DeliveryId, Fault, delivery::Answer};
 
 use super::id;
 use crate::{agent, keeper};
@@ -84,53 +84,9 @@ impl From<keeper::Outcome> for agent::DeliveryOutcome {
     }
 }
 
-/// Why a keeper refused, in the words of the API.
-pub fn keeper_fault(failure: &keeper::Failure) -> Fault {
-    use keeper::FailureReason as Why;
-    let reason = match failure.reason() {
-        Why::Invalid => Reason::Invalid,
-        Why::StdinHeld => Reason::StdinHeld,
-        Why::NotALine => Reason::NotALine,
-        Why::TooLarge => Reason::MessageTooLarge,
-        Why::DiskFull => Reason::DiskFull,
-        Why::Unspecified | Why::Internal => {
-            return Fault::internal(format!("keeper: {}", failure.message));
-        }
-    };
-    Fault::new(reason, failure.message.clone())
-}
-
-/// A rung of the stop ladder for the keeper.
-///
-/// # Errors
-/// `MISSING_FIELD`, `INVALID`, `INVALID_ID`.
-pub fn keeper_rung(rung: agent::Rung) -> Result<keeper::Rung, Fault> {
-    use agent::rung::Action;
-    let wait = super::time::from_duration("rungs.wait", rung.wait.as_ref())?;
-    let action = match rung.action.ok_or_else(|| Fault::missing("rungs.action"))? {
-        Action::EndLine(line) => {
-            id::id::<DeliveryId>("rungs.end_line.delivery_id", &line.delivery_id)?;
-            keeper::rung::Action::EndLine(keeper::Deliver {
-                delivery_id: line.delivery_id,
-                payload: Some(keeper::deliver::Payload::Inline(line.payload)),
-                wait_ms: 0,
-                single_line: true,
-            })
-        }
-        Action::CloseStdin(close) => keeper::rung::Action::CloseStdin(close),
-        Action::Signal(signal) => keeper::rung::Action::Signal(signal),
-    };
-    Ok(keeper::Rung {
-        action: Some(action),
-        wait_ms: u32::try_from(wait.as_millis())
-            .map_err(|_| Fault::invalid("rungs.wait", "too long"))?,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use std::time::Duration;
 
     use super::*;
 
@@ -180,15 +136,5 @@ mod tests {
         wire.kind = 99;
         assert!(answer(Some(&wire)).is_err());
         assert!(answer(None).is_err());
-    }
-
-    #[test]
-    fn rungs_keep_their_waits() {
-        let rung = agent::Rung {
-            action: Some(agent::rung::Action::Signal(2)),
-            wait: Some(super::super::time::duration(Duration::from_millis(1_500))),
-        };
-        assert_eq!(keeper_rung(rung).unwrap().wait_ms, 1_500);
-        assert!(keeper_rung(agent::Rung::default()).is_err());
     }
 }

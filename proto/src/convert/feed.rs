@@ -1,55 +1,8 @@
 //! The feed.
 
-use muster_domain::{
-    Fault, HostId, SessionId,
-    feed::{Change, Preview},
-    message::Message,
-    session::{Outcome, State},
-};
+use muster_domain::{Fault, session::Outcome};
 
-use super::id;
-use crate::public::{self, feed_event, subscribe_response::Frame};
-
-/// What an event does not know of itself. All answers are as of now.
-pub trait Lookup {
-    /// The wire form of a session.
-    fn session(&self, state: &State) -> public::Session;
-
-    /// The wire form of a message.
-    fn message(&self, message: &Message) -> public::Message;
-
-    /// The wire form of a host; `None` when it is gone.
-    fn host(&self, host: HostId) -> Option<public::Host>;
-}
-
-/// The frame of a semantic event for the subscription of `session` (`None`: the workspace's).
-/// `None` when what it is about is gone.
-pub fn event(
-    revision: u64,
-    session: Option<SessionId>,
-    change: &Change,
-    lookup: &impl Lookup,
-) -> Option<public::SubscribeResponse> {
-    let event = change_event(change, lookup)?;
-    Some(frame(Frame::Event(public::FeedEvent {
-        revision: Some(revision),
-        session_id: id::id_text(session),
-        event: Some(event),
-    })))
-}
-
-/// The frame of a preview: growth without a revision.
-pub fn preview(preview: Preview) -> public::SubscribeResponse {
-    frame(Frame::Event(public::FeedEvent {
-        revision: None,
-        session_id: preview.session.to_string(),
-        event: Some(feed_event::Event::MessageDelta(public::MessageDelta {
-            message_id: preview.message.to_string(),
-            from_byte: preview.from,
-            text: preview.text,
-        })),
-    }))
-}
+use crate::public::{self, subscribe_response::Frame};
 
 /// The frame that refuses a command.
 pub fn error(command: u64, fault: &Fault) -> public::SubscribeResponse {
@@ -94,44 +47,29 @@ pub fn outcome_word(outcome: Outcome) -> &'static str {
     }
 }
 
-fn change_event(change: &Change, lookup: &impl Lookup) -> Option<feed_event::Event> {
-    use feed_event::Event;
-    Some(match change {
-        Change::Session(state) => Event::SessionChanged(public::SessionChanged {
-            session: Some(lookup.session(state)),
-        }),
-        Change::Task(task) => Event::TaskChanged(public::TaskChanged {
-            task: Some(task.as_ref().into()),
-        }),
-        Change::Host(host) => Event::HostChanged(public::HostChanged {
-            host: Some(lookup.host(*host)?),
-        }),
-        Change::Interaction(interaction) => Event::InteractionChanged(public::InteractionChanged {
-            interaction: Some(interaction.as_ref().into()),
-        }),
-        Change::MessageAdded(message) => Event::MessageAdded(public::MessageAdded {
-            message: Some(lookup.message(message)),
-        }),
-        Change::MessageChanged(message) => Event::MessageChanged(public::MessageChanged {
-            message: Some(lookup.message(message)),
-        }),
-        Change::MessageDelta {
-            message,
-            from,
-            text,
-        } => Event::MessageDelta(public::MessageDelta {
-            message_id: message.to_string(),
-            from_byte: *from,
-            text: text.clone(),
-        }),
-        Change::Turn { id, outcome, more } => Event::TurnChanged(public::TurnChanged {
-            turn_id: id.to_string(),
-            state: match outcome {
-                None => public::TurnState::Active.into(),
-                Some(_) => public::TurnState::Idle.into(),
-            },
-            outcome: outcome.map_or_else(String::new, |word| outcome_word(word).to_owned()),
-            more: *more,
-        }),
-    })
+#[cfg(test)]
+mod tests {
+    use muster_domain::Reason;
+
+    use super::*;
+
+    #[test]
+    fn refused_commands_come_back() {
+        let refusal = Fault::new(Reason::RevisionCompacted, "gone").with("oldest_revision", 7);
+        let Some(Frame::Error(told)) = error(3, &refusal).frame else {
+            panic!("no error");
+        };
+        assert_eq!(told.id, 3);
+        assert_eq!(fault(&told), refusal);
+        let newer = public::CommandError {
+            reason: "FROM_THE_FUTURE".to_owned(),
+            ..told
+        };
+        let read = fault(&newer);
+        assert_eq!(read.reason(), Reason::Internal);
+        assert_eq!(
+            read.metadata()[crate::fault::UNKNOWN_REASON],
+            "FROM_THE_FUTURE"
+        );
+    }
 }

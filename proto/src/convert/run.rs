@@ -6,7 +6,7 @@ use muster_domain::{
 };
 
 use super::{enums, id, time};
-use crate::{agent, keeper};
+use crate::agent;
 
 /// What stands in every mutating call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,15 +88,6 @@ impl TryFrom<agent::ProcessIdentity> for Identity {
             pid: identity.pid,
             ticks: identity.start_ticks,
         })
-    }
-}
-
-/// A keeper's process identity, in the words of the host agent's API.
-pub fn keeper_identity(boot: &str, identity: &keeper::ProcessIdentity) -> agent::ProcessIdentity {
-    agent::ProcessIdentity {
-        boot_id: boot.to_owned(),
-        pid: identity.pid,
-        start_ticks: identity.start_ticks,
     }
 }
 
@@ -223,22 +214,6 @@ fn process(facts: &agent::RunFacts) -> Result<Option<Process>, Fault> {
             facts.lost_reason,
         )?)),
     })
-}
-
-/// Why a run was not started, in the words of the API.
-pub fn spawn_fault(failure: &keeper::SpawnFailure) -> Fault {
-    use keeper::SpawnFailureReason as Why;
-    use muster_domain::Reason;
-    let reason = match failure.reason() {
-        Why::CwdMissing => Reason::CwdMissing,
-        Why::ProgramNotFound => Reason::ProgramNotFound,
-        Why::NotExecutable => Reason::NotExecutable,
-        Why::DiskFull => Reason::DiskFull,
-        Why::Locked => Reason::SessionAlive,
-        Why::StartedBefore => Reason::Conflict,
-        Why::Unspecified | Why::SpawnFailed => Reason::SpawnFailed,
-    };
-    Fault::new(reason, failure.message.clone())
 }
 
 #[cfg(test)]
