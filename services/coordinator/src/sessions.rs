@@ -14,6 +14,8 @@ mod commands;
 mod owner;
 mod reconcile;
 mod registry;
+#[cfg(test)]
+mod tests;
 mod wall;
 
 use std::{fmt, sync::Arc, time::Duration};
