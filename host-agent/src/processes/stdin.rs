@@ -168,12 +168,16 @@ impl Processes {
         let found = self
             .blocking(move |_| Delivery::find(&dir, &wanted).map_err(|error| broken(key, &error)))
             .await?;
+        let kept = facts.keeper.is_some();
+        let nobody = matches!(error, KeeperError::NoKeeper);
         let otherwise = match facts.state() {
             RunState::Exited => OutcomeKind::Exited,
-            _ if facts.keeper.is_none() && facts.stdin_mode() == StdinMode::Closable => {
-                OutcomeKind::StdinClosed
-            }
-            _ if matches!(error, KeeperError::NoKeeper) => OutcomeKind::NoKeeper,
+            RunState::NeverStarted => OutcomeKind::NoKeeper,
+            // The keeper does not listen yet: nothing was handed to anybody.
+            RunState::Starting => OutcomeKind::Retry,
+            _ if kept && nobody => OutcomeKind::Retry,
+            _ if !kept && facts.stdin_mode() == StdinMode::Closable => OutcomeKind::StdinClosed,
+            _ if nobody => OutcomeKind::NoKeeper,
             // It lives and does not answer; it may have taken the payload or not.
             _ if found.is_none() => {
                 return Err(no_keeper(key)
@@ -182,12 +186,7 @@ impl Processes {
             }
             _ => OutcomeKind::InFlight,
         };
-        Ok(journalled(
-            &id,
-            found.as_ref(),
-            facts.keeper.is_some(),
-            otherwise,
-        ))
+        Ok(journalled(&id, found.as_ref(), kept, otherwise))
     }
 }
 

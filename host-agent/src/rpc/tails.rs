@@ -1,3 +1,5 @@
+use std::sync::OnceLock;
+
 use muster_domain::{Fault, Reason, SessionId};
 use muster_proto::{
     agent::{
@@ -10,7 +12,7 @@ use tonic::{Request, Response, Status, async_trait};
 
 use super::{Responses, Services, Shared, admitted};
 use crate::{
-    run_dir::{Home, RunKey, STDERR, STREAM},
+    run_dir::{ExitRecord, Home, RunKey, STDERR, STREAM},
     tails::{Ending, Framing, HASH_BYTES, RootedName, Start, Wanted},
 };
 
@@ -116,11 +118,17 @@ fn run_file(
         .to_str()
         .ok_or_else(|| Fault::internal("the agent's home is no UTF-8"))?;
     let home = home.clone();
+    // Asked before every read of the tail: the folder is opened once.
+    let opened = OnceLock::new();
     let ending = move || {
-        let Some(dir) = home.open_run(key)? else {
-            return Ok(None);
+        let dir = match opened.get() {
+            Some(dir) => dir,
+            None => match home.open_run(key)? {
+                Some(dir) => opened.get_or_init(|| dir),
+                None => return Ok(None),
+            },
         };
-        Ok(dir.exit()?.map(|exit| {
+        Ok(dir.exit()?.map(|exit: ExitRecord| {
             let size = if stdout {
                 exit.stream_size
             } else {

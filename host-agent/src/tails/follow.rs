@@ -108,8 +108,14 @@ impl Tails {
             let why = format!("`{path}` does not exist");
             return Err(Fault::new(Reason::NotFound, why));
         }
-        if wanted.no_follow {
-            reader.end_at_current_size().map_err(fault)?;
+        let ended = match &wanted.ending {
+            Some(Ending(ended)) => ended().map_err(fault)?,
+            None => None,
+        };
+        match ended {
+            Some(size) => reader.seal(size).map_err(fault)?,
+            None if wanted.no_follow => reader.end_at_current_size().map_err(fault)?,
+            None => {}
         }
         let tail = Tail {
             hints: Hints::new(self.watcher.clone(), name),
@@ -144,6 +150,7 @@ impl Tail {
                 if token.is_cancelled() {
                     Err(moved())?;
                 }
+                self.seal(&mut reader)?;
                 let step;
                 (reader, step) = self.step(reader).await?;
                 match step {
@@ -154,7 +161,7 @@ impl Tail {
                     Step::Again => {}
                     Step::Done => return,
                     Step::Idle => {
-                        if self.seal(&mut reader)? || self.hints.aim(&reader) {
+                        if self.hints.aim(&reader) {
                             continue;
                         }
                         if !self.end_seen {
@@ -198,21 +205,19 @@ impl Tail {
         Ok((reader, step.map_err(|error| self.fault(error))?))
     }
 
-    /// Whether the writer turned out to have ended; then there may be a rest to read.
-    fn seal(&self, reader: &mut Reader<RootedName>) -> Result<bool, Fault> {
+    /// Looks whether the writer has ended, before every read: what others append afterwards is
+    /// not the writer's.
+    fn seal(&self, reader: &mut Reader<RootedName>) -> Result<(), Fault> {
         let Some(Ending(ended)) = &self.ending else {
-            return Ok(false);
+            return Ok(());
         };
-        if reader.is_sealed() {
-            return Ok(false);
+        if reader.has_limit() {
+            return Ok(());
         }
-        match ended().map_err(|error| self.fault(error))? {
-            Some(size) => {
-                reader.seal(size).map_err(|error| self.fault(error))?;
-                Ok(true)
-            }
-            None => Ok(false),
+        if let Some(size) = ended().map_err(|error| self.fault(error))? {
+            reader.seal(size).map_err(|error| self.fault(error))?;
         }
+        Ok(())
     }
 
     fn progress(

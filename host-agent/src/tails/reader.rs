@@ -149,13 +149,16 @@ impl<N: TailName> Reader<N> {
 
     /// The writer is gone: the tail ends at `size`, or with `None` at what is there now.
     pub(crate) fn seal(&mut self, size: Option<u64>) -> io::Result<()> {
+        // It may have come and got its last byte since the last look.
+        self.open_first()?;
         let now = self.size()?;
         self.limit = Limit::Sealed(size.unwrap_or(now).min(now));
         Ok(())
     }
 
-    pub(crate) fn is_sealed(&self) -> bool {
-        matches!(self.limit, Limit::Sealed(_))
+    /// Whether it is known where the tail ends.
+    pub(crate) fn has_limit(&self) -> bool {
+        self.limit != Limit::None
     }
 
     /// Length of the open file; 0 without one.

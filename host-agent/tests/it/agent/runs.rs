@@ -156,7 +156,7 @@ async fn a_program_is_started_spoken_to_followed_and_ended() {
 #[tokio::test(flavor = "multi_thread")]
 async fn h12_a_killed_agent_finds_all_runs_again() {
     let (mut agent, clients) = Agent::start().await;
-    let sessions: Vec<_> = (0..6).map(|_| id()).collect();
+    let sessions: Vec<_> = (0..20).map(|_| id()).collect();
     for (at, session) in sessions.iter().enumerate() {
         let script = format!("echo start; read line; exit {}", at + 10);
         spawn(&clients, session, &["sh", "-c", &script], StdinMode::Held).await;
@@ -195,7 +195,7 @@ async fn h12_a_killed_agent_finds_all_runs_again() {
             _ => {}
         }
     }
-    assert_eq!(snapshot, 6);
+    assert_eq!(snapshot, 20);
     for (at, session) in sessions.iter().enumerate().skip(2) {
         assert_eq!(get(&clients, session).await.process.unwrap().pid, pids[at]);
         let outcome = deliver(&clients, session, "go", "go\n").await;
@@ -207,7 +207,7 @@ async fn h12_a_killed_agent_finds_all_runs_again() {
         );
     }
     let mut exits = 0;
-    while exits < 4 {
+    while exits < 18 {
         let event = tokio::time::timeout(PATIENCE, events.message())
             .await
             .unwrap();
@@ -270,4 +270,45 @@ async fn folders_deeper_than_a_socket_address_are_fine() {
         OutcomeKind::Delivered
     );
     assert_eq!(tail.read(6).await.0, b"got x\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ended_run_is_shown_to_its_end_and_late_bytes_on_wish() {
+    let (agent, clients) = Agent::start().await;
+    let session = id();
+    let script = "printf 'one\\nrest'";
+    spawn(
+        &clients,
+        &session,
+        &["sh", "-c", script],
+        StdinMode::Closable,
+    )
+    .await;
+    until(&clients, &session, RunState::Exited).await;
+    let stream = agent
+        .home()
+        .join(format!("sessions/{session}/runs/1/stream.jsonl"));
+    append(&stream, b" late\n");
+    for no_follow in [true, false] {
+        let request = FollowRequest {
+            no_follow,
+            ..tail_of(&session)
+        };
+        let mut tail = super::tails::Tail::open(&clients, request).await;
+        assert_eq!(tail.read(8).await.0, b"one\nrest");
+        match tail.next().await {
+            Some(follow_response::Event::End(end)) => assert_eq!(end.late_bytes, 6),
+            other => panic!("{other:?}"),
+        }
+    }
+    let request = FollowRequest {
+        late_bytes: true,
+        ..tail_of(&session)
+    };
+    let mut tail = super::tails::Tail::open(&clients, request).await;
+    assert_eq!(tail.read(14).await.0, b"one\nrest late\n");
+    assert!(matches!(
+        tail.next().await,
+        Some(follow_response::Event::End(_))
+    ));
 }

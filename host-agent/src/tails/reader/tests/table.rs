@@ -75,6 +75,20 @@ fn a_seal_without_a_file_is_the_end() {
 }
 
 #[test]
+fn a_file_that_came_just_before_its_seal_is_read() {
+    let name = MemName::default();
+    let mut reader = lines(&name, Start::Beginning);
+    assert!(!reader.open_first().unwrap());
+    assert_eq!(drain(&mut reader, 1), [""; 0]);
+    name.create().append(b"a\n");
+    reader.seal(Some(2)).unwrap();
+    assert_eq!(
+        drain(&mut reader, 1),
+        ["opened 2", r#"0 "a\n" next 2"#, "end 2 late 0"]
+    );
+}
+
+#[test]
 fn without_following_the_tail_ends_and_keeps_the_partial_line() {
     let (name, file) = MemName::with(b"a\nb");
     let mut reader = lines(&name, Start::Beginning);
