@@ -197,9 +197,10 @@ async fn run_until_told(config: Config) -> anyhow::Result<()> {
     if let Err(error) = &ran {
         let hint = error.hint().map(|hint| format!(" ({hint})"));
         let text = format!("{error}{}", hint.unwrap_or_default());
-        tracing::error!("{text}");
+        tracing::debug!("{text}");
         let _ = process::announce_error(&text);
     }
+    tracing::info!("ended");
     ran.map_err(Into::into)
 }
 

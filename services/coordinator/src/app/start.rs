@@ -81,7 +81,7 @@ impl App {
             }
         };
         if !request.no_wait {
-            self.launched(state.spec.id, patience).await;
+            self.launched(state.spec.id, patience).await?;
         }
         let stored = self.parts.store.session(state.spec.id).await?;
         let state = super::newest(&*self.parts.sessions, stored.unwrap_or(state));
@@ -179,15 +179,25 @@ impl App {
             .ok_or_else(|| not_found(Reason::HostNotFound, "host", name))
     }
 
-    /// Waits until the start was confirmed or refused, at most `patience`.
-    async fn launched(&self, id: SessionId, patience: Duration) {
-        let Some(mut live) = self.parts.sessions.live(id) else {
-            return;
+    /// Waits until it is committed that the start was confirmed or refused, at most
+    /// `patience`.
+    async fn launched(&self, id: SessionId, patience: Duration) -> Result<(), Fault> {
+        let mut heads = self.parts.store.heads(&self.parts.workspace);
+        let launched = async {
+            loop {
+                heads.borrow_and_update();
+                let stored = self.parts.store.session(id).await?;
+                let waits = stored.is_some_and(|state| state.run.launch.value == Launch::Requested);
+                if !waits || heads.changed().await.is_err() {
+                    return Ok(());
+                }
+            }
         };
-        let launched = live.wait_for(|live| live.state.run.launch.value != Launch::Requested);
-        if self.parts.clock.timeout(patience, launched).await.is_err() {
+        let launched = self.parts.clock.timeout(patience, launched).await;
+        launched.unwrap_or_else(|_| {
             tracing::info!(session = %id, "the start was not confirmed in time");
-        }
+            Ok(())
+        })
     }
 
     /// The state of a session that a client names, by id or unique prefix.

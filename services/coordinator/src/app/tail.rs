@@ -5,12 +5,17 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
 use muster_domain::{Fault, Reason};
+use muster_runtime::Clock;
 
 use super::{App, HOST_CALL};
-use crate::hosts::api::{FileRef, FollowCall, Framing, HostApi, RunFile, RunKey, Start, TailEvent};
+use crate::hosts::api::{
+    FileRef, FollowCall, Framing, HostApi, RunFile, RunKey, Start, TailEvent, TailStream,
+};
 
 /// How long a followed tail waits for its host to come back.
 const RECONNECT: Duration = Duration::from_secs(600);
+/// How long it waits between two attempts.
+const AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// Output that a client wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,6 +111,7 @@ impl App {
             Fault::new(Reason::HostUnreachable, "the session's host is not known")
         })?;
         let follower = Follower {
+            clock: self.parts.clock.clone(),
             host,
             call: FollowCall {
                 file: FileRef::Run(
@@ -132,7 +138,12 @@ impl App {
     }
 }
 
+fn is_cut(fault: &Fault) -> bool {
+    matches!(fault.reason(), Reason::HostUnreachable | Reason::Moved)
+}
+
 struct Follower {
+    clock: Clock,
     host: Arc<dyn HostApi>,
     call: FollowCall,
     run: u32,
@@ -163,13 +174,13 @@ impl Follower {
                         ),
                     }
                 };
-                let cut = matches!(fault.reason(), Reason::HostUnreachable | Reason::Moved);
-                let (true, true, Some(reached)) = (cut, self.call.follow, self.reached) else {
+                let cut = is_cut(&fault) && self.call.follow;
+                let (true, Some(reached)) = (cut, self.reached) else {
                     yield Err(fault);
                     return;
                 };
                 self.call.start = Start::Offset(reached);
-                match self.host.follow(self.call.clone(), RECONNECT).await {
+                match self.again().await {
                     Ok(again) => events = again,
                     Err(fault) => {
                         yield Err(fault);
@@ -178,6 +189,21 @@ impl Follower {
                 }
             }
         }))
+    }
+
+    /// Follows again as soon as the host can be reached.
+    async fn again(&self) -> Result<TailStream, Fault> {
+        let until = self.clock.boottime() + RECONNECT;
+        loop {
+            let rest = until.saturating_sub(self.clock.boottime());
+            match self.host.follow(self.call.clone(), rest).await {
+                // A link that just broke may look up for a moment.
+                Err(fault) if is_cut(&fault) && !rest.is_zero() => {
+                    self.clock.sleep(AGAIN_AFTER).await;
+                }
+                result => return result,
+            }
+        }
     }
 
     fn frames(&mut self, event: TailEvent) -> Vec<TailFrame> {

@@ -106,30 +106,38 @@ impl Views {
     }
 }
 
-/// The newest of what is known of a session: its actor's state, else the row.
-pub fn newest(sessions: &dyn SessionsApi, stored: State) -> State {
+/// A session as committed, with what only its actor knows: how the link is, and whether
+/// anything can be said of the process. What is not committed is not shown: who sees an end
+/// finds everything that was printed before it.
+pub fn newest(sessions: &dyn SessionsApi, mut stored: State) -> State {
     let Some(live) = sessions.live(stored.spec.id) else {
         return unattended(stored);
     };
     let live = live.borrow().clone();
-    if live.state.version >= stored.version {
-        return live.state.clone();
+    if stored.run.no == live.state.run.no && !is_over(stored.run.process.value) {
+        let unknown = |process| matches!(process, Process::Unknown);
+        let now = live.state.run.process.value;
+        if unknown(now) || (unknown(stored.run.process.value) && !is_over(now)) {
+            stored.run.process = live.state.run.process.clone();
+        }
     }
-    State {
-        link: live.state.link.clone(),
-        ..stored
+    stored.link = live.state.link.clone();
+    stored
+}
+
+fn is_over(process: Process) -> bool {
+    match process {
+        Process::Exited | Process::Lost(_) => true,
+        Process::Starting | Process::Alive | Process::Unknown => false,
     }
 }
 
 /// Nobody looks after this session now (S35): what its row says of a running process is what
 /// was so once.
 fn unattended(mut state: State) -> State {
-    match state.run.process.value {
-        Process::Exited | Process::Lost(_) => {}
-        Process::Starting | Process::Alive | Process::Unknown => {
-            let since: Timestamp = state.link.at;
-            state.link = Observed::new(Link::Connecting, Source::Link, since, "s35_not_asked");
-        }
+    if !is_over(state.run.process.value) {
+        let since: Timestamp = state.link.at;
+        state.link = Observed::new(Link::Connecting, Source::Link, since, "s35_not_asked");
     }
     state
 }

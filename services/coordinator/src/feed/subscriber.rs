@@ -34,6 +34,8 @@ const SEMANTIC_IN_A_ROW: u32 = 8;
 pub struct Subscriber {
     shared: Arc<Shared>,
     ready: watch::Receiver<u64>,
+    /// Answers to commands, in their order; they go first.
+    answers: VecDeque<Frame>,
     out: VecDeque<Frame>,
     /// Events of pulled commits that were not looked at: what is sent is cut then.
     pending: VecDeque<(Subscription, Arc<Revised>, usize)>,
@@ -49,6 +51,7 @@ impl Subscriber {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         Self {
             ready: shared.ready(),
+            answers: VecDeque::new(),
             out: VecDeque::new(),
             pending: VecDeque::new(),
             workspace: None,
@@ -63,17 +66,21 @@ impl Subscriber {
 
     /// Takes a command; the answer is among the next frames. Reads the store at most once.
     pub async fn command(&mut self, id: u64, command: Command) {
-        match self.take(command).await {
-            Ok(()) => self.out.push_front(Frame::Ack(id)),
-            Err(fault) => {
-                self.out.push_front(Frame::Error(id, fault));
-            }
-        }
+        let answer = match self.take(command).await {
+            Ok(()) => Frame::Ack(id),
+            Err(fault) => Frame::Error(id, fault),
+        };
+        self.answers.push_back(answer);
     }
 
     /// Refuses a command that made no sense.
     pub fn refuse(&mut self, id: u64, fault: Fault) {
-        self.out.push_front(Frame::Error(id, fault));
+        self.answers.push_back(Frame::Error(id, fault));
+    }
+
+    /// A command's answer was not taken yet.
+    pub fn owes_an_answer(&self) -> bool {
+        !self.answers.is_empty()
     }
 
     async fn take(&mut self, command: Command) -> Result<(), Fault> {
@@ -153,7 +160,8 @@ impl Subscriber {
     /// The store cannot be read; the stream ends.
     pub async fn step(&mut self) -> Result<Option<Frame>, Fault> {
         loop {
-            if let Some(frame) = self.out.pop_front() {
+            let first = self.answers.pop_front().or_else(|| self.out.pop_front());
+            if let Some(frame) = first {
                 return Ok(Some(frame));
             }
             if self.shared.clock.boottime() >= self.next_progress {

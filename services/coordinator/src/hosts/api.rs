@@ -157,7 +157,7 @@ pub trait HostApi: Send + Sync + fmt::Debug {
     /// As [`HostApi::stat`], `NOT_A_FILE`; the same as an item later.
     async fn read(&self, call: ReadCall, deadline: Duration) -> Result<ReadStream, Fault>;
 
-    /// Tells the agent to end; sessions go on.
+    /// Tells the agent to end, and reaches this host no more; sessions go on.
     ///
     /// # Errors
     /// `HOST_UNREACHABLE`.

@@ -247,11 +247,14 @@ impl HostApi for Host {
         let request = pb::DrainRequest {
             mutation: self.mutation(&uuid::Uuid::now_v7()),
         };
-        self.unary(deadline, |channel| async move {
-            agent(channel).drain(request).await
-        })
-        .await
-        .map(|pb::DrainResponse {}| ())
+        let pb::DrainResponse {} = self
+            .unary(deadline, |channel| async move {
+                agent(channel).drain(request).await
+            })
+            .await?;
+        // Where no agent answers one is started; this one was to end.
+        self.link.close();
+        Ok(())
     }
 }
 

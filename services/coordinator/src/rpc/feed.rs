@@ -63,8 +63,10 @@ impl Client {
     /// The next frame; `None` when the client has gone.
     async fn next(&mut self) -> Result<Option<Frame>, Fault> {
         loop {
-            // Commands first: an unsubscribe must not wait behind what it ends.
+            // Commands first: an unsubscribe must not wait behind what it ends. But each is
+            // answered before the next is read, so that answers do not pile up.
             if self.open
+                && !self.subscriber.owes_an_answer()
                 && let Some(command) = self.commands.next().now_or_never()
             {
                 if !self.command(command).await {

@@ -13,9 +13,9 @@ use crate::store;
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// Another one uses the data folder.
-    #[error("another coordinator{} uses {}", process(*pid), path.display())]
+    #[error("another coordinator{} uses the data folder {}", process(*pid), path.display())]
     Locked {
-        /// The lock.
+        /// The folder.
         path: PathBuf,
         /// Who holds it.
         pid: Option<u32>,
@@ -109,7 +109,10 @@ impl From<PrivateDirError> for StartError {
 impl From<LockError> for StartError {
     fn from(error: LockError) -> Self {
         match error {
-            LockError::Locked { path, pid } => Self::Locked { path, pid },
+            LockError::Locked { path, pid } => Self::Locked {
+                path: path.parent().unwrap_or(&path).to_owned(),
+                pid,
+            },
             LockError::Io { ref source, .. } => Self::Folder {
                 read_only: read_only(source),
                 text: chain(&error),

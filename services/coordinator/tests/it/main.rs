@@ -6,4 +6,7 @@
     reason = "every function here is part of a test, helpers too"
 )]
 
+mod agent;
+mod app;
 mod store;
+mod world;
