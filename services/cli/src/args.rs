@@ -1,0 +1,358 @@
+//! What can be typed.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::duration::parse as duration;
+
+/// Runs and supervises coding-agent sessions on every machine you own.
+#[derive(Debug, Parser)]
+#[command(name = "muster", version, about, max_term_width = 100)]
+pub(crate) struct Cli {
+    /// Address of the coordinator [default: the socket in the data folder]
+    #[arg(long, env = "MUSTER_ADDR", global = true, value_name = "ADDR")]
+    pub(crate) addr: Option<String>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start the coordinator and this machine's host agent
+    #[command(disable_help_flag = true)]
+    Up(Rest),
+    /// Carries the host agent
+    #[command(hide = true, disable_help_flag = true)]
+    Agent(Rest),
+    /// End the coordinator; sessions go on
+    Down {
+        /// Stop all sessions first
+        #[arg(long)]
+        sessions: bool,
+        /// End this machine's host agent too
+        #[arg(long)]
+        agent: bool,
+    },
+    /// What runs, and which hosts are reached
+    Status,
+    /// Versions of this command and of the coordinator
+    Version,
+    /// Start a session and follow it to its end
+    Run(Run),
+    /// Look at sessions and control them
+    #[command(subcommand)]
+    Session(Session),
+    /// Wait for a session
+    Wait(Wait),
+    /// Say something to a session
+    Send(Send),
+    /// What waits to be written to a session
+    Queue(Queue),
+    /// Output of a session
+    Tail(Tail),
+    /// Print a file of a host
+    Cat {
+        /// HOST:PATH
+        file: String,
+        /// Bytes FROM-TO, both counted from 0 and included; either may be left out
+        #[arg(long, value_name = "A-B")]
+        range: Option<String>,
+    },
+    /// List a folder of a host
+    Ls {
+        /// HOST:PATH
+        folder: String,
+    },
+    /// Describe a file of a host
+    Stat {
+        /// HOST:PATH
+        file: String,
+    },
+    /// Tasks
+    #[command(subcommand)]
+    Task(Task),
+    /// Watch what happens
+    Feed {
+        /// Begin after this revision instead of with a snapshot
+        #[arg(long, value_name = "REVISION")]
+        after: Option<u64>,
+        /// This session in detail instead of the workspace
+        #[arg(long, value_name = "SESSION")]
+        session: Option<String>,
+    },
+    /// Completions for a shell
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Arguments that somebody else reads.
+#[derive(Debug, Args)]
+pub(crate) struct Rest {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    _args: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// Print the session's id and return
+    #[arg(long)]
+    pub(crate) detach: bool,
+    /// Task that it works on [default: a new one]
+    #[arg(long, value_name = "ID")]
+    pub(crate) task: Option<String>,
+    /// Place at the task
+    #[arg(long)]
+    pub(crate) slot: Option<Slot>,
+    /// Machine [default: this one]
+    #[arg(long, value_name = "HOST")]
+    pub(crate) host: Option<String>,
+    /// Working directory [default: the current one]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// Kind of program [default: generic]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) adapter: Option<String>,
+    /// What it may do
+    #[arg(long)]
+    pub(crate) access: Option<Access>,
+    /// Variable for the program, with its value or as it is here; repeatable
+    #[arg(long = "env", value_name = "NAME[=VALUE]")]
+    pub(crate) env: Vec<String>,
+    /// Title [default: the prompt's first line, or the program]
+    #[arg(long)]
+    pub(crate) title: Option<String>,
+    /// First message; `-` reads standard input
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) prompt: Option<String>,
+    /// The program and its arguments
+    #[arg(last = true, value_name = "ARGV")]
+    pub(crate) argv: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Slot {
+    Plan,
+    Exec,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Access {
+    Full,
+    Workspace,
+    Readonly,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Session {
+    /// List sessions, newest first
+    Ls {
+        /// Only those that have not ended
+        #[arg(long)]
+        live: bool,
+        /// Internal ones too
+        #[arg(long)]
+        internal: bool,
+        /// Only those of this task
+        #[arg(long, value_name = "ID")]
+        task: Option<String>,
+    },
+    /// Everything about one session
+    Show {
+        /// Id, or its unique beginning
+        session: String,
+    },
+    /// What its status rests on
+    Explain {
+        /// Id, or its unique beginning
+        session: String,
+    },
+    /// Stop it, politely first
+    Stop {
+        /// Id, or its unique beginning
+        session: String,
+        /// End what survived an ended session
+        #[arg(long)]
+        survivors: bool,
+    },
+    /// Interrupt it now
+    Interrupt {
+        /// Id, or its unique beginning
+        session: String,
+        /// At once; a generic program knows no other way
+        #[arg(long)]
+        hard: bool,
+    },
+    /// Start its next run
+    Resume {
+        /// Id, or its unique beginning
+        session: String,
+        /// Key under which the call may be repeated
+        #[arg(long, value_name = "KEY")]
+        id: Option<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Wait {
+    /// Id, or its unique beginning
+    pub(crate) session: String,
+    /// What for
+    #[arg(long = "for", default_value = "exit")]
+    pub(crate) wait_for: WaitFor,
+    /// Give up after this long, as in 90s, 5m, 2h
+    #[arg(long, value_parser = duration)]
+    pub(crate) timeout: Option<Duration>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum WaitFor {
+    Idle,
+    Attention,
+    Exit,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Send {
+    /// Id, or its unique beginning
+    pub(crate) session: String,
+    /// The text; `-` reads standard input
+    pub(crate) text: String,
+    /// Only if this turn is open, or `none` is
+    #[arg(long, value_name = "ID")]
+    pub(crate) if_turn: Option<String>,
+    /// Key under which it may be repeated: it is said once
+    #[arg(long, value_name = "KEY")]
+    pub(crate) id: Option<String>,
+    /// How it meets the open turn
+    #[arg(long, default_value = "queue")]
+    pub(crate) mode: Mode,
+    /// Wait until it has come this far
+    #[arg(long)]
+    pub(crate) wait: Option<WaitMessage>,
+    /// Keep trying for this long
+    #[arg(long, value_parser = duration, default_value = "30s")]
+    pub(crate) timeout: Duration,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Mode {
+    Queue,
+    AfterTurn,
+    Interrupt,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum WaitMessage {
+    Written,
+    Seen,
+    Done,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Queue {
+    /// Id, or its unique beginning
+    pub(crate) session: String,
+    #[command(subcommand)]
+    pub(crate) command: Option<QueueCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum QueueCommand {
+    /// Take back a message that was not written
+    Cancel {
+        /// Id of the message
+        message: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Tail {
+    /// Id, or its unique beginning
+    pub(crate) session: String,
+    /// Go on until the end
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// start, end, or a byte offset [default: the last 64 KiB]
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) from: Option<String>,
+    /// Every byte as it was printed, late ones too
+    #[arg(long)]
+    pub(crate) raw: bool,
+    /// Standard error instead
+    #[arg(long)]
+    pub(crate) stderr: bool,
+    /// Which run [default: the latest]
+    #[arg(long, value_name = "N")]
+    pub(crate) run: Option<u32>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Task {
+    /// Make one
+    Add {
+        /// Title
+        title: String,
+        /// What and why
+        #[arg(long)]
+        description: Option<String>,
+        /// Project
+        #[arg(long)]
+        project: Option<String>,
+        /// Category
+        #[arg(long)]
+        category: Option<String>,
+    },
+    /// List them, newest first
+    Ls {
+        /// Only those in this phase
+        #[arg(long)]
+        phase: Option<String>,
+    },
+    /// Everything about one task
+    Show {
+        /// Id, or its unique beginning
+        task: String,
+    },
+    /// Set where it stands
+    Phase {
+        /// Id, or its unique beginning
+        task: String,
+        /// todo, in_progress, agent_complete, await_human_action, human_verified,
+        /// post_work_completed, complete
+        phase: String,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_definitions_agree_with_each_other() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn arguments_of_the_program_are_its_own() {
+        let cli = Cli::try_parse_from(["muster", "run", "--detach", "--", "bash", "-c", "x", "--json"]).unwrap();
+        assert!(!cli.json);
+        let Command::Run(run) = cli.command else { panic!("{cli:?}") };
+        assert_eq!(run.argv, ["bash", "-c", "x", "--json"]);
+        assert!(run.detach);
+    }
+
+    #[test]
+    fn a_text_may_begin_with_a_dash_behind_two() {
+        let cli = Cli::try_parse_from(["muster", "send", "--", "0190", "-x"]).unwrap();
+        let Command::Send(send) = cli.command else { panic!("{cli:?}") };
+        assert_eq!((send.session.as_str(), send.text.as_str()), ("0190", "-x"));
+        assert!(Cli::try_parse_from(["muster", "send", "0190"]).is_err());
+    }
+}

@@ -1,0 +1,29 @@
+//! `muster queue`.
+
+use muster_client::{json, message_text};
+use serde_json::json;
+
+use crate::{args, context::Context, exit::Failure, out, table};
+
+/// Prints what waits to be written, or takes a message back.
+pub(crate) async fn run(context: &Context, queue: args::Queue) -> Result<(), Failure> {
+    let client = context.client()?;
+    if let Some(args::QueueCommand::Cancel { message }) = queue.command {
+        let message = client.cancel_message(&message).await?;
+        return if context.json { out::json(&json(&message)) } else { Ok(()) };
+    }
+    let messages = client.list_queue(&queue.session).await?;
+    if context.json {
+        let messages: Vec<_> = messages.iter().map(json).collect();
+        return out::json(&json!({ "messages": messages }));
+    }
+    let rows: Vec<Vec<String>> = messages
+        .iter()
+        .map(|message| {
+            let state = json(message)["state"].as_str().unwrap_or_default().to_owned();
+            let text: String = message_text(message).chars().take(60).collect();
+            vec![message.position.to_string(), state, message.id.clone(), text]
+        })
+        .collect();
+    out::bytes(table::render(&["#", "STATE", "MESSAGE", "TEXT"], &rows).as_bytes())
+}

@@ -1,0 +1,73 @@
+//! `muster send`.
+
+use std::io::Read as _;
+
+use muster_client::{Client, Fault, Reason, SendMessage, SendMode, WaitMessage, api::Message, json, limits::MESSAGE_TEXT_BYTES, new_key};
+
+
+use crate::{args, context::Context, exit::Failure, out};
+
+/// Sends a message: exactly once, or it says that it was not accepted, or that nobody knows.
+pub(crate) async fn run(context: &Context, send: args::Send) -> Result<(), Failure> {
+    let client = context.client()?;
+    let key = send.id.unwrap_or_else(new_key);
+    let message = SendMessage {
+        session: send.session,
+        client_key: key,
+        text: text(send.text)?,
+        mode: match send.mode {
+            args::Mode::Queue => SendMode::Queue,
+            args::Mode::AfterTurn => SendMode::AfterTurn,
+            args::Mode::Interrupt => SendMode::Interrupt,
+        },
+        if_turn: send.if_turn,
+        source: None,
+    };
+    let message = client.send_message(message, send.timeout).await?;
+    let message = match send.wait {
+        None => message,
+        Some(wait) => settled(&client, &message, wait, send.timeout).await?,
+    };
+    if context.json {
+        return out::json(&json(&message));
+    }
+    let state = json(&message)["state"].as_str().unwrap_or_default().to_owned();
+    let again = if message.replayed { ", sent before" } else { "" };
+    out::note(&format!("{state}{again} (message {})", message.id));
+    Ok(())
+}
+
+async fn settled(
+    client: &Client,
+    message: &Message,
+    wait: args::WaitMessage,
+    timeout: std::time::Duration,
+) -> Result<Message, Failure> {
+    let wait = match wait {
+        args::WaitMessage::Written => WaitMessage::Written,
+        args::WaitMessage::Seen => WaitMessage::Seen,
+        args::WaitMessage::Done => WaitMessage::Done,
+    };
+    client.wait_message(&message.id, wait, timeout).await.map_err(|fault: Fault| match fault.reason() {
+        // It stands; only the waiting is over.
+        Reason::WaitTimeout => Failure::failed(format!("accepted, and not there yet (message {})", message.id)),
+        _ => fault.into(),
+    })
+}
+
+/// The text itself, or what standard input has, without its last newline.
+fn text(text: String) -> Result<String, Failure> {
+    if text != "-" {
+        return Ok(text);
+    }
+    let mut read = String::new();
+    let bound = MESSAGE_TEXT_BYTES as u64 + 2;
+    std::io::stdin()
+        .take(bound)
+        .read_to_string(&mut read)
+        .map_err(|error| Failure::usage(format!("read the text from standard input: {error}")))?;
+    if read.ends_with('\n') {
+        read.pop();
+    }
+    Ok(read)
+}

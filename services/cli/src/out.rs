@@ -1,0 +1,59 @@
+//! Where words go: data to standard output, everything else to standard error.
+
+use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
+
+use serde_json::Value;
+
+use crate::exit::Failure;
+
+/// Writes data. A reader that has gone ends the command quietly.
+pub(crate) fn bytes(data: &[u8]) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(data).and_then(|()| stdout.flush()).map_err(unwritten)
+}
+
+/// Writes one line of data.
+pub(crate) fn line(text: &str) -> Result<(), Failure> {
+    bytes(format!("{text}\n").as_bytes())
+}
+
+/// Writes one JSON document on one line.
+pub(crate) fn json_line(value: &Value) -> Result<(), Failure> {
+    line(&value.to_string())
+}
+
+/// Writes one JSON document, for people where people look.
+pub(crate) fn json(value: &Value) -> Result<(), Failure> {
+    if io::stdout().is_terminal() { line(&format!("{value:#}")) } else { json_line(value) }
+}
+
+/// Passes on what the program said on its standard error.
+pub(crate) fn error_bytes(data: &[u8]) -> Result<(), Failure> {
+    let mut stderr = io::stderr().lock();
+    stderr.write_all(data).and_then(|()| stderr.flush()).map_err(unwritten)
+}
+
+/// Says something that is not data. Nothing depends on its being read.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Says what went wrong, and what to do about it.
+pub(crate) fn complain(text: &str, hint: Option<&str>) {
+    note(&format!("error: {text}"));
+    if let Some(hint) = hint {
+        note(&format!("hint: {hint}"));
+    }
+}
+
+fn unwritten(error: io::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::BrokenPipe => Failure::nobody_reads(),
+        _ => Failure::failed(format!("write to standard output: {error}")),
+    }
+}
+
+/// As [`json_line`], by value: for places that take a function.
+pub(crate) fn json_line_value(value: Value) -> Result<(), Failure> {
+    json_line(&value)
+}
