@@ -341,9 +341,14 @@ mod tests {
 
     #[test]
     fn arguments_of_the_program_are_its_own() {
-        let cli = Cli::try_parse_from(["muster", "run", "--detach", "--", "bash", "-c", "x", "--json"]).unwrap();
+        let cli = Cli::try_parse_from([
+            "muster", "run", "--detach", "--", "bash", "-c", "x", "--json",
+        ])
+        .unwrap();
         assert!(!cli.json);
-        let Command::Run(run) = cli.command else { panic!("{cli:?}") };
+        let Command::Run(run) = cli.command else {
+            panic!("{cli:?}")
+        };
         assert_eq!(run.argv, ["bash", "-c", "x", "--json"]);
         assert!(run.detach);
     }
@@ -351,7 +356,9 @@ mod tests {
     #[test]
     fn a_text_may_begin_with_a_dash_behind_two() {
         let cli = Cli::try_parse_from(["muster", "send", "--", "0190", "-x"]).unwrap();
-        let Command::Send(send) = cli.command else { panic!("{cli:?}") };
+        let Command::Send(send) = cli.command else {
+            panic!("{cli:?}")
+        };
         assert_eq!((send.session.as_str(), send.text.as_str()), ("0190", "-x"));
         assert!(Cli::try_parse_from(["muster", "send", "0190"]).is_err());
     }

@@ -21,15 +21,26 @@ impl Context {
     pub(crate) fn new(cli: &Cli) -> Result<Self, Failure> {
         let json = cli.json;
         match cli.addr.clone().filter(|address| !address.is_empty()) {
-            Some(address) => Ok(Self { address, given: true, json }),
-            None => Ok(Self { json, ..Self::own()? }),
+            Some(address) => Ok(Self {
+                address,
+                given: true,
+                json,
+            }),
+            None => Ok(Self {
+                json,
+                ..Self::own()?
+            }),
         }
     }
 
     /// The coordinator of the data folder, whatever address is set.
     pub(crate) fn own() -> Result<Self, Failure> {
         let address = format!("unix:{}", data_folder()?.join("coordinator.sock").display());
-        Ok(Self { address, given: false, json: false })
+        Ok(Self {
+            address,
+            given: false,
+            json: false,
+        })
     }
 
     /// A client; it connects with its first call.
@@ -40,12 +51,17 @@ impl Context {
 
 /// The data folder, as the coordinator chooses it.
 pub(crate) fn data_folder() -> Result<PathBuf, Failure> {
-    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let set = |name: &str| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     let folder = set("MUSTER_HOME")
         .or_else(|| set("XDG_DATA_HOME").map(|folder| folder.join("muster")))
         .or_else(|| set("HOME").map(|home| home.join(".local/share/muster")));
     let folder = folder.ok_or_else(|| {
         Failure::usage("there is no home folder").hint("set MUSTER_HOME, or give --addr")
     })?;
-    std::path::absolute(&folder).map_err(|error| Failure::usage(format!("{}: {error}", folder.display())))
+    std::path::absolute(&folder)
+        .map_err(|error| Failure::usage(format!("{}: {error}", folder.display())))
 }

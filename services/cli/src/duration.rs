@@ -4,7 +4,9 @@ use std::time::Duration;
 
 /// Reads `250ms`, `90s`, `5m`, `2h`, `1d`, or plain seconds.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let split = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     let (digits, unit) = text.split_at(split);
     let count: u64 = digits.parse().map_err(|_| usage(text))?;
     let millis = match unit {
@@ -15,7 +17,10 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         "d" => 86_400_000,
         _ => return Err(usage(text)),
     };
-    count.checked_mul(millis).map(Duration::from_millis).ok_or_else(|| usage(text))
+    count
+        .checked_mul(millis)
+        .map(Duration::from_millis)
+        .ok_or_else(|| usage(text))
 }
 
 fn usage(text: &str) -> String {
@@ -31,7 +36,15 @@ mod tests {
         assert_eq!(parse("250ms"), Ok(Duration::from_millis(250)));
         assert_eq!(parse("90"), Ok(Duration::from_secs(90)));
         assert_eq!(parse("2h"), Ok(Duration::from_secs(7_200)));
-        for bad in ["", "s", "-1s", "1.5s", "1w", "99999999999999999999s", "18446744073709551615d"] {
+        for bad in [
+            "",
+            "s",
+            "-1s",
+            "1.5s",
+            "1w",
+            "99999999999999999999s",
+            "18446744073709551615d",
+        ] {
             assert!(parse(bad).is_err(), "{bad}");
         }
     }

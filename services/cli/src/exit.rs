@@ -49,12 +49,22 @@ impl Failure {
 
     /// Ends with this code.
     pub(crate) fn with_code(code: u8, text: impl Into<String>) -> Self {
-        Self { code, text: text.into(), hint: None, quiet: false }
+        Self {
+            code,
+            text: text.into(),
+            hint: None,
+            quiet: false,
+        }
     }
 
     /// Nobody reads what is printed: not worth a word.
     pub(crate) fn nobody_reads() -> Self {
-        Self { code: 0, text: String::new(), hint: None, quiet: true }
+        Self {
+            code: 0,
+            text: String::new(),
+            hint: None,
+            quiet: true,
+        }
     }
 
     /// Adds what to do about it.
@@ -82,8 +92,16 @@ impl Failure {
 
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
-        let hint = fault.hint().map(str::to_owned).or_else(|| default_hint(&fault));
-        Self { code: code(&fault), text: fault.message().to_owned(), hint, quiet: false }
+        let hint = fault
+            .hint()
+            .map(str::to_owned)
+            .or_else(|| default_hint(&fault));
+        Self {
+            code: code(&fault),
+            text: fault.message().to_owned(),
+            hint,
+            quiet: false,
+        }
     }
 }
 
@@ -104,7 +122,12 @@ fn code(fault: &Fault) -> u8 {
         (_, Kind::NotFound) => NOT_FOUND,
         (
             _,
-            Kind::AlreadyExists | Kind::Conflict | Kind::Stale | Kind::Denied | Kind::Unauthenticated | Kind::Exhausted,
+            Kind::AlreadyExists
+            | Kind::Conflict
+            | Kind::Stale
+            | Kind::Denied
+            | Kind::Unauthenticated
+            | Kind::Exhausted,
         ) => REFUSED,
         (_, Kind::Compacted | Kind::Unsupported | Kind::Deadline | Kind::Internal) => FAILED,
     }
@@ -114,7 +137,9 @@ fn default_hint(fault: &Fault) -> Option<String> {
     let hint = match fault.reason() {
         Reason::CoordinatorUnreachable => "`muster up --detach` starts the coordinator",
         Reason::HostUnreachable => "`muster status` shows the hosts and why one is not reached",
-        Reason::SessionNotFound | Reason::AmbiguousId | Reason::InvalidId => "`muster session ls` lists the sessions",
+        Reason::SessionNotFound | Reason::AmbiguousId | Reason::InvalidId => {
+            "`muster session ls` lists the sessions"
+        }
         Reason::TaskNotFound => "`muster task ls` lists the tasks",
         Reason::HostNotFound => "`muster status` lists the hosts",
         _ => return None,
@@ -148,6 +173,9 @@ mod tests {
     fn run_keeps_125_for_itself() {
         let failure = Failure::from(Fault::new(Reason::CwdMissing, "x")).in_run();
         assert_eq!(failure.code, RUN_FAILED);
-        assert_eq!(Failure::with_code(INTERRUPTED, "x").in_run().code, INTERRUPTED);
+        assert_eq!(
+            Failure::with_code(INTERRUPTED, "x").in_run().code,
+            INTERRUPTED
+        );
     }
 }

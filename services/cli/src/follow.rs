@@ -36,23 +36,25 @@ pub(crate) async fn print(
             TailEvent::Data { offset, bytes, .. } => match sink {
                 Sink::Stdout => out::bytes(&bytes)?,
                 Sink::Stderr => out::error_bytes(&bytes)?,
-                Sink::Json => lines.take(offset, &bytes, out::json_line_value)?,
+                Sink::Json => lines.take(offset, &bytes, out::json_line)?,
             },
             TailEvent::Gap { from, to, reason } => {
-                lines.end(out::json_line_value)?;
+                lines.end(out::json_line)?;
                 match sink {
                     Sink::Json => out::json_line(&json!({
                         "event": "gap", "from": from.to_string(), "to": to.to_string(), "reason": reason
                     }))?,
                     Sink::Stdout | Sink::Stderr => {
-                        out::note(&format!("bytes {from} to {to} of the output cannot be had ({reason})"));
+                        out::note(&format!(
+                            "bytes {from} to {to} of the output cannot be had ({reason})"
+                        ));
                     }
                 }
             }
             TailEvent::Reconnecting { cause } => out::note(&format!("cut, trying again: {cause}")),
             TailEvent::Progress { .. } => {}
             TailEvent::End { .. } => {
-                lines.end(out::json_line_value)?;
+                lines.end(out::json_line)?;
                 return Ok(());
             }
         }
@@ -72,7 +74,7 @@ impl Lines {
         &mut self,
         offset: u64,
         bytes: &[u8],
-        mut emit: impl FnMut(Value) -> Result<(), Failure>,
+        mut emit: impl FnMut(&Value) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let mut at = offset;
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -86,22 +88,27 @@ impl Lines {
             };
             self.rest.extend_from_slice(line);
             if complete {
-                emit(self.object(None))?;
+                emit(&self.object(None))?;
             } else if self.rest.len() >= LINE_BYTES {
-                emit(self.object(Some("continues")))?;
+                emit(&self.object(Some("continues")))?;
             }
         }
         Ok(())
     }
 
     /// The last line may lack its newline.
-    fn end(&mut self, mut emit: impl FnMut(Value) -> Result<(), Failure>) -> Result<(), Failure> {
-        if self.rest.is_empty() { Ok(()) } else { emit(self.object(Some("torn"))) }
+    fn end(&mut self, mut emit: impl FnMut(&Value) -> Result<(), Failure>) -> Result<(), Failure> {
+        if self.rest.is_empty() {
+            Ok(())
+        } else {
+            emit(&self.object(Some("torn")))
+        }
     }
 
     fn object(&mut self, mark: Option<&str>) -> Value {
         let bytes = std::mem::take(&mut self.rest);
-        let mut object = json!({ "offset": self.offset.to_string(), "line": String::from_utf8_lossy(&bytes) });
+        let mut object =
+            json!({ "offset": self.offset.to_string(), "line": String::from_utf8_lossy(&bytes) });
         if let Some(mark) = mark {
             object[mark] = Value::Bool(true);
         }
@@ -118,22 +125,35 @@ mod tests {
         let mut printed = Vec::new();
         let mut offset = 0;
         for chunk in chunks {
-            lines.take(offset, chunk, |line| { printed.push(line.to_string()); Ok(()) }).unwrap();
+            lines
+                .take(offset, chunk, |line| {
+                    printed.push(line.to_string());
+                    Ok(())
+                })
+                .unwrap();
             offset += chunk.len() as u64;
         }
-        lines.end(|line| { printed.push(line.to_string()); Ok(()) }).unwrap();
+        lines
+            .end(|line| {
+                printed.push(line.to_string());
+                Ok(())
+            })
+            .unwrap();
         printed
     }
 
     #[test]
     fn lines_have_their_offsets_however_the_bytes_come() {
         let whole = cut(&[b"one\n\ntwo\nto"]);
-        assert_eq!(whole, [
-            r#"{"line":"one","offset":"0"}"#,
-            r#"{"line":"","offset":"4"}"#,
-            r#"{"line":"two","offset":"5"}"#,
-            r#"{"line":"to","offset":"9","torn":true}"#,
-        ]);
+        assert_eq!(
+            whole,
+            [
+                r#"{"line":"one","offset":"0"}"#,
+                r#"{"line":"","offset":"4"}"#,
+                r#"{"line":"two","offset":"5"}"#,
+                r#"{"line":"to","offset":"9","torn":true}"#,
+            ]
+        );
         let bytes = b"one\n\ntwo\nto";
         let single: Vec<&[u8]> = bytes.chunks(1).collect();
         assert_eq!(cut(&single), whole);
@@ -145,6 +165,9 @@ mod tests {
         let printed = cut(&[&giant, b"\n"]);
         assert_eq!(printed.len(), 2);
         assert!(printed[0].contains(r#""continues":true"#));
-        assert!(printed[1].contains(&format!(r#""offset":"{}""#, LINE_BYTES + 5)) || printed[1].contains(r#""line":"""#));
+        assert!(
+            printed[1].contains(&format!(r#""offset":"{}""#, LINE_BYTES + 5))
+                || printed[1].contains(r#""line":"""#)
+        );
     }
 }

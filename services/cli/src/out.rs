@@ -9,7 +9,10 @@ use crate::exit::Failure;
 /// Writes data. A reader that has gone ends the command quietly.
 pub(crate) fn bytes(data: &[u8]) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
-    stdout.write_all(data).and_then(|()| stdout.flush()).map_err(unwritten)
+    stdout
+        .write_all(data)
+        .and_then(|()| stdout.flush())
+        .map_err(|error| unwritten(&error))
 }
 
 /// Writes one line of data.
@@ -24,13 +27,20 @@ pub(crate) fn json_line(value: &Value) -> Result<(), Failure> {
 
 /// Writes one JSON document, for people where people look.
 pub(crate) fn json(value: &Value) -> Result<(), Failure> {
-    if io::stdout().is_terminal() { line(&format!("{value:#}")) } else { json_line(value) }
+    if io::stdout().is_terminal() {
+        line(&format!("{value:#}"))
+    } else {
+        json_line(value)
+    }
 }
 
 /// Passes on what the program said on its standard error.
 pub(crate) fn error_bytes(data: &[u8]) -> Result<(), Failure> {
     let mut stderr = io::stderr().lock();
-    stderr.write_all(data).and_then(|()| stderr.flush()).map_err(unwritten)
+    stderr
+        .write_all(data)
+        .and_then(|()| stderr.flush())
+        .map_err(|error| unwritten(&error))
 }
 
 /// Says something that is not data. Nothing depends on its being read.
@@ -46,14 +56,9 @@ pub(crate) fn complain(text: &str, hint: Option<&str>) {
     }
 }
 
-fn unwritten(error: io::Error) -> Failure {
+fn unwritten(error: &io::Error) -> Failure {
     match error.kind() {
         ErrorKind::BrokenPipe => Failure::nobody_reads(),
         _ => Failure::failed(format!("write to standard output: {error}")),
     }
-}
-
-/// As [`json_line`], by value: for places that take a function.
-pub(crate) fn json_line_value(value: Value) -> Result<(), Failure> {
-    json_line(&value)
 }

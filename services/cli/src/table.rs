@@ -35,7 +35,9 @@ pub(crate) fn pairs(pairs: &[(&str, String)]) -> String {
 
 /// Control characters of foreign texts must not reach the terminal.
 fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    text.chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect()
 }
 
 #[cfg(test)]
@@ -44,12 +46,24 @@ mod tests {
 
     #[test]
     fn columns_line_up_and_nothing_trails() {
-        let rows = [vec!["a".to_owned(), "long one".to_owned(), "x".to_owned()], vec!["bcd".to_owned(), String::new(), "y".to_owned()]];
-        assert_eq!(render(&["ID", "NAME", "S"], &rows), "ID   NAME      S\na    long one  x\nbcd            y\n");
+        let rows = [
+            vec!["a".to_owned(), "long one".to_owned(), "x".to_owned()],
+            vec!["bcd".to_owned(), String::new(), "y".to_owned()],
+        ];
+        assert_eq!(
+            render(&["ID", "NAME", "S"], &rows),
+            "ID   NAME      S\na    long one  x\nbcd            y\n"
+        );
     }
 
     #[test]
     fn escape_sequences_of_a_title_stay_harmless() {
-        assert_eq!(pairs(&[("title", "\u{1b}[31mred".to_owned()), ("none", String::new())]), "title  \u{fffd}[31mred\n");
+        assert_eq!(
+            pairs(&[
+                ("title", "\u{1b}[31mred".to_owned()),
+                ("none", String::new())
+            ]),
+            "title  \u{fffd}[31mred\n"
+        );
     }
 }

@@ -17,7 +17,10 @@ pub(crate) async fn run(context: &Context, sessions: bool, agent: bool) -> Resul
     let client = context.client()?;
     let stopped = match client.shutdown(sessions, agent).await {
         Ok(stopped) => stopped,
-        Err(fault) if fault.reason() == Reason::CoordinatorUnreachable && client.reach().await.is_err() => {
+        Err(fault)
+            if fault.reason() == Reason::CoordinatorUnreachable
+                && client.reach().await.is_err() =>
+        {
             return said(context, false, 0);
         }
         Err(fault) => return Err(fault.into()),
@@ -27,8 +30,10 @@ pub(crate) async fn run(context: &Context, sessions: bool, agent: bool) -> Resul
     // A connection of its own each time: an open one may outlive the listener.
     while context.client()?.reach().await.is_ok() {
         if clock.boottime() > until {
-            return Err(Failure::failed("the coordinator said that it ends and still answers")
-                .hint("its log is `coordinator.log` in the data folder"));
+            return Err(
+                Failure::failed("the coordinator said that it ends and still answers")
+                    .hint("its log is `coordinator.log` in the data folder"),
+            );
         }
         clock.sleep(LOOK_EVERY).await;
     }
@@ -42,7 +47,9 @@ fn said(context: &Context, ran: bool, stopped: u32) -> Result<(), Failure> {
     match (ran, stopped) {
         (false, _) => out::note("no coordinator runs"),
         (true, 0) => out::note("the coordinator has ended; sessions go on"),
-        (true, count) => out::note(&format!("the coordinator has ended; {count} sessions were stopped")),
+        (true, count) => out::note(&format!(
+            "the coordinator has ended; {count} sessions were stopped"
+        )),
     }
     Ok(())
 }

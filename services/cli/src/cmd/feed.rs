@@ -9,11 +9,18 @@ use crate::{context::Context, exit::Failure, out};
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);
 
 /// Prints what happens, one event a line, until it is interrupted.
-pub(crate) async fn run(context: &Context, after: Option<u64>, session: Option<String>) -> Result<(), Failure> {
+pub(crate) async fn run(
+    context: &Context,
+    after: Option<u64>,
+    session: Option<String>,
+) -> Result<(), Failure> {
     let client = context.client()?;
     let topic = match session {
         None => Topic::Workspace,
-        Some(session) => Topic::Session { id: client.get_session(&session).await?.id, tree: false },
+        Some(session) => Topic::Session {
+            id: client.get_session(&session).await?.id,
+            tree: false,
+        },
     };
     let mut watch = client.watch(PATIENCE);
     watch.subscribe(topic, after);
@@ -44,7 +51,10 @@ fn render(event: &WatchEvent) -> Value {
             json!({ "snapshot_end": { "session_id": session, "at": revision.to_string() } })
         }
         WatchEvent::Progress { revision } => json!({ "progress": { "at": revision.to_string() } }),
-        WatchEvent::Gap { session, resume_from } => {
+        WatchEvent::Gap {
+            session,
+            resume_from,
+        } => {
             json!({ "gap": { "session_id": session, "resume_from": resume_from.to_string() } })
         }
         WatchEvent::Refused { fault, .. } | WatchEvent::Reconnecting { cause: fault } => {
@@ -56,15 +66,33 @@ fn render(event: &WatchEvent) -> Value {
 /// One line for people: revision, kind, and what it is about.
 fn brief(line: &Value) -> String {
     let revision = line["revision"].as_str().unwrap_or("-");
-    let Some((kind, body)) = line.as_object().and_then(|fields| fields.iter().find(|(_, value)| value.is_object())) else {
+    let Some((kind, body)) = line
+        .as_object()
+        .and_then(|fields| fields.iter().find(|(_, value)| value.is_object()))
+    else {
         return line.to_string();
     };
-    let body = body.as_object().into_iter().flatten().find(|(_, value)| value.is_object()).map_or(body, |(_, value)| value);
+    let body = body
+        .as_object()
+        .into_iter()
+        .flatten()
+        .find(|(_, value)| value.is_object())
+        .map_or(body, |(_, value)| value);
     let word = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
-    let about = [word("id"), word("status"), word("state"), word("link"), word("phase"), word("title"), word("name")];
+    let about = [
+        word("id"),
+        word("status"),
+        word("state"),
+        word("link"),
+        word("phase"),
+        word("title"),
+        word("name"),
+    ];
     let about: Vec<String> = about.into_iter().filter(|word| !word.is_empty()).collect();
     let text = format!("{revision:>8}  {kind:16}  {}", about.join("  "));
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    text.chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect()
 }
 
 #[cfg(test)]
@@ -74,6 +102,9 @@ mod tests {
     #[test]
     fn events_are_brief_for_people() {
         let line = json!({ "revision": "7", "session_changed": { "session": { "id": "0190", "status": "running", "title": "bash" } } });
-        assert_eq!(brief(&line), "       7  session_changed   0190  running  bash");
+        assert_eq!(
+            brief(&line),
+            "       7  session_changed   0190  running  bash"
+        );
     }
 }

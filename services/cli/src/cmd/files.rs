@@ -37,10 +37,15 @@ pub(crate) async fn cat(context: &Context, file: &str, bytes: Option<&str>) -> R
     let (host, path) = place(file)?;
     let (offset, length) = match bytes {
         None => (0, None),
-        Some(text) => range(text)
-            .ok_or_else(|| Failure::usage(format!("`{text}` is no range")).hint("as in 0-99, 100-, or -100 for the last 100 bytes"))?,
+        Some(text) => range(text).ok_or_else(|| {
+            Failure::usage(format!("`{text}` is no range"))
+                .hint("as in 0-99, 100-, or -100 for the last 100 bytes")
+        })?,
     };
-    let chunks = context.client()?.read_file(host, path, offset, length).await?;
+    let chunks = context
+        .client()?
+        .read_file(host, path, offset, length)
+        .await?;
     pin_mut!(chunks);
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk?;
@@ -69,7 +74,11 @@ pub(crate) async fn ls(context: &Context, folder: &str) -> Result<(), Failure> {
             out::line(&row(&file))?;
         }
     }
-    if context.json { out::json(&json!({ "files": listed, "next_page_token": "" })) } else { Ok(()) }
+    if context.json {
+        out::json(&json!({ "files": listed, "next_page_token": "" }))
+    } else {
+        Ok(())
+    }
 }
 
 fn kind(file: &File) -> String {
@@ -77,7 +86,11 @@ fn kind(file: &File) -> String {
 }
 
 fn row(file: &File) -> String {
-    let name: String = file.name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    let name: String = file
+        .name
+        .chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect();
     format!("{:>12}  {:9}  {name}", file.size_bytes, kind(file))
 }
 
@@ -93,7 +106,10 @@ pub(crate) async fn stat(context: &Context, file: &str) -> Result<(), Failure> {
         ("path", resolved),
         ("kind", kind(&file)),
         ("size", file.size_bytes.to_string()),
-        ("modified", shown["modified_at"].as_str().unwrap_or_default().to_owned()),
+        (
+            "modified",
+            shown["modified_at"].as_str().unwrap_or_default().to_owned(),
+        ),
         ("mode", format!("{:04o}", file.mode & 0o7777)),
         ("target", file.link_target.clone()),
     ]);

@@ -10,7 +10,11 @@ pub(crate) async fn run(context: &Context, queue: args::Queue) -> Result<(), Fai
     let client = context.client()?;
     if let Some(args::QueueCommand::Cancel { message }) = queue.command {
         let message = client.cancel_message(&message).await?;
-        return if context.json { out::json(&json(&message)) } else { Ok(()) };
+        return if context.json {
+            out::json(&json(&message))
+        } else {
+            Ok(())
+        };
     }
     let messages = client.list_queue(&queue.session).await?;
     if context.json {
@@ -20,9 +24,17 @@ pub(crate) async fn run(context: &Context, queue: args::Queue) -> Result<(), Fai
     let rows: Vec<Vec<String>> = messages
         .iter()
         .map(|message| {
-            let state = json(message)["state"].as_str().unwrap_or_default().to_owned();
+            let state = json(message)["state"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned();
             let text: String = message_text(message).chars().take(60).collect();
-            vec![message.position.to_string(), state, message.id.clone(), text]
+            vec![
+                message.position.to_string(),
+                state,
+                message.id.clone(),
+                text,
+            ]
         })
         .collect();
     out::bytes(table::render(&["#", "STATE", "MESSAGE", "TEXT"], &rows).as_bytes())

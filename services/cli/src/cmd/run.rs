@@ -38,7 +38,11 @@ pub(crate) async fn run(context: &Context, run: args::Run) -> Result<ExitCode, F
         return Err(ended::start_failure(&session));
     }
     if detach {
-        if context.json { out::json(&json(&session))? } else { out::line(&session.id)? }
+        if context.json {
+            out::json(&json(&session))?
+        } else {
+            out::line(&session.id)?
+        }
         return Ok(ExitCode::SUCCESS);
     }
     Box::pin(attached(context, &client, &session.id)).await
@@ -46,12 +50,15 @@ pub(crate) async fn run(context: &Context, run: args::Run) -> Result<ExitCode, F
 
 /// The start itself failed: there is nothing to follow.
 fn never_ran(session: &Session) -> bool {
-    session.status() == SessionStatus::Failed && !session.failure_reason.is_empty() && session.process() != ProcessState::Alive
+    session.status() == SessionStatus::Failed
+        && !session.failure_reason.is_empty()
+        && session.process() != ProcessState::Alive
 }
 
 fn request(run: args::Run) -> Result<StartSession, Failure> {
     if run.argv.is_empty() {
-        return Err(Failure::with_code(exit::USAGE, "no program was given").hint("muster run -- PROGRAM [ARGUMENTS]"));
+        return Err(Failure::with_code(exit::USAGE, "no program was given")
+            .hint("muster run -- PROGRAM [ARGUMENTS]"));
     }
     let cwd = match (&run.cwd, &run.host) {
         (Some(cwd), _) => Some(absolute(cwd)?),
@@ -69,7 +76,11 @@ fn request(run: args::Run) -> Result<StartSession, Failure> {
         cwd,
         adapter: run.adapter,
         argv: run.argv,
-        env: Env(run.env.iter().map(|text| variable(text)).collect::<Result<BTreeMap<_, _>, _>>()?),
+        env: Env(run
+            .env
+            .iter()
+            .map(|text| variable(text))
+            .collect::<Result<BTreeMap<_, _>, _>>()?),
         title: run.title,
         prompt: run.prompt.map(prompt).transpose()?,
         access: run.access.map(|access| match access {
@@ -84,20 +95,29 @@ fn request(run: args::Run) -> Result<StartSession, Failure> {
 
 /// A path of another machine may begin with `~`; everything else is seen from here.
 fn absolute(path: &std::path::Path) -> Result<String, Failure> {
-    let text = path.to_str().ok_or_else(|| Failure::usage("the working directory is not UTF-8"))?;
+    let text = path
+        .to_str()
+        .ok_or_else(|| Failure::usage("the working directory is not UTF-8"))?;
     if text == "~" || text.starts_with("~/") {
         return Ok(text.to_owned());
     }
-    let here = if path == std::path::Path::new(".") { std::env::current_dir() } else { std::path::absolute(path) };
+    let here = if path == std::path::Path::new(".") {
+        std::env::current_dir()
+    } else {
+        std::path::absolute(path)
+    };
     let here = here.map_err(|error| Failure::failed(format!("the current directory: {error}")))?;
-    here.into_os_string().into_string().map_err(|_| Failure::usage("the working directory is not UTF-8"))
+    here.into_os_string()
+        .into_string()
+        .map_err(|_| Failure::usage("the working directory is not UTF-8"))
 }
 
 fn variable(text: &str) -> Result<(String, String), Failure> {
     let (name, value) = match text.split_once('=') {
         Some((name, value)) => (name, value.to_owned()),
         None => {
-            let value = std::env::var(text).map_err(|_| Failure::usage(format!("`{text}` is not set here")))?;
+            let value = std::env::var(text)
+                .map_err(|_| Failure::usage(format!("`{text}` is not set here")))?;
             (text, value)
         }
     };
@@ -146,7 +166,11 @@ async fn attached(context: &Context, client: &Client, id: &str) -> Result<ExitCo
     ended::code(&session)
 }
 
-async fn follow_to_the_end(context: &Context, client: &Client, id: &str) -> Result<Session, Failure> {
+async fn follow_to_the_end(
+    context: &Context,
+    client: &Client,
+    id: &str,
+) -> Result<Session, Failure> {
     let tail = |file| {
         client.tail(TailRequest {
             session: id.to_owned(),
@@ -158,7 +182,11 @@ async fn follow_to_the_end(context: &Context, client: &Client, id: &str) -> Resu
             patience: follow::PATIENCE,
         })
     };
-    let sink = if context.json { Sink::Json } else { Sink::Stdout };
+    let sink = if context.json {
+        Sink::Json
+    } else {
+        Sink::Stdout
+    };
     let stdout = follow::print(tail(TailFile::Stdout), sink);
     let stderr = follow::print(tail(TailFile::Stderr), Sink::Stderr);
     tokio::try_join!(Box::pin(stdout), Box::pin(stderr))?;

@@ -2,8 +2,10 @@
 
 use std::io::Read as _;
 
-use muster_client::{Client, Fault, Reason, SendMessage, SendMode, WaitMessage, api::Message, json, limits::MESSAGE_TEXT_BYTES, new_key};
-
+use muster_client::{
+    Client, Fault, Reason, SendMessage, SendMode, WaitMessage, api::Message, json,
+    limits::MESSAGE_TEXT_BYTES, new_key,
+};
 
 use crate::{args, context::Context, exit::Failure, out};
 
@@ -31,8 +33,15 @@ pub(crate) async fn run(context: &Context, send: args::Send) -> Result<(), Failu
     if context.json {
         return out::json(&json(&message));
     }
-    let state = json(&message)["state"].as_str().unwrap_or_default().to_owned();
-    let again = if message.replayed { ", sent before" } else { "" };
+    let state = json(&message)["state"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    let again = if message.replayed {
+        ", sent before"
+    } else {
+        ""
+    };
     out::note(&format!("{state}{again} (message {})", message.id));
     Ok(())
 }
@@ -48,11 +57,17 @@ async fn settled(
         args::WaitMessage::Seen => WaitMessage::Seen,
         args::WaitMessage::Done => WaitMessage::Done,
     };
-    client.wait_message(&message.id, wait, timeout).await.map_err(|fault: Fault| match fault.reason() {
-        // It stands; only the waiting is over.
-        Reason::WaitTimeout => Failure::failed(format!("accepted, and not there yet (message {})", message.id)),
-        _ => fault.into(),
-    })
+    client
+        .wait_message(&message.id, wait, timeout)
+        .await
+        .map_err(|fault: Fault| match fault.reason() {
+            // It stands; only the waiting is over.
+            Reason::WaitTimeout => Failure::failed(format!(
+                "accepted, and not there yet (message {})",
+                message.id
+            )),
+            _ => fault.into(),
+        })
 }
 
 /// The text itself, or what standard input has, without its last newline.

@@ -17,8 +17,20 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) async fn run(context: &Context, command: args::Session) -> Result<(), Failure> {
     let client = context.client()?;
     match command {
-        args::Session::Ls { live, internal, task } => {
-            list(context, ListSessions { live, internal, task }).await
+        args::Session::Ls {
+            live,
+            internal,
+            task,
+        } => {
+            list(
+                context,
+                ListSessions {
+                    live,
+                    internal,
+                    task,
+                },
+            )
+            .await
         }
         args::Session::Show { session } => show(context, &client.get_session(&session).await?),
         args::Session::Explain { session } => explain(context, &session).await,
@@ -50,7 +62,9 @@ pub(crate) async fn run(context: &Context, command: args::Session) -> Result<(),
 async fn list(context: &Context, filter: ListSessions) -> Result<(), Failure> {
     let client = context.client()?;
     let sessions: Vec<Session> =
-        Box::pin(pages(|page| client.list_sessions(filter.clone(), page)).take(SESSIONS)).try_collect().await?;
+        Box::pin(pages(|page| client.list_sessions(filter.clone(), page)).take(SESSIONS))
+            .try_collect()
+            .await?;
     if context.json {
         let sessions: Vec<_> = sessions.iter().map(json).collect();
         return out::json(&json!({ "sessions": sessions, "next_page_token": "" }));
@@ -58,8 +72,18 @@ async fn list(context: &Context, filter: ListSessions) -> Result<(), Failure> {
     let rows: Vec<Vec<String>> = sessions
         .iter()
         .map(|session| {
-            let queued = if session.queued_messages == 0 { String::new() } else { session.queued_messages.to_string() };
-            vec![session.id.clone(), word(session, "status"), session.host.clone(), queued, session.title.clone()]
+            let queued = if session.queued_messages == 0 {
+                String::new()
+            } else {
+                session.queued_messages.to_string()
+            };
+            vec![
+                session.id.clone(),
+                word(session, "status"),
+                session.host.clone(),
+                queued,
+                session.title.clone(),
+            ]
         })
         .collect();
     out::bytes(table::render(&["SESSION", "STATUS", "HOST", "QUEUED", "TITLE"], &rows).as_bytes())
@@ -76,20 +100,39 @@ fn show(context: &Context, session: &Session) -> Result<(), Failure> {
     }
     let view = json(session);
     let word = |field: &str| view[field].as_str().unwrap_or_default().to_owned();
-    let number = |value: i32| if value == 0 { String::new() } else { value.to_string() };
-    let states = ["link", "process", "turn", "attention"].map(|field| format!("{field} {}", word(field))).join(", ");
+    let number = |value: i32| {
+        if value == 0 {
+            String::new()
+        } else {
+            value.to_string()
+        }
+    };
+    let states = ["link", "process", "turn", "attention"]
+        .map(|field| format!("{field} {}", word(field)))
+        .join(", ");
     let exit = match (session.exit_code, session.exit_signal) {
         (Some(code), _) => format!("code {code}"),
         (None, Some(signal)) => format!("signal {signal}"),
         (None, None) => session.lost_reason.clone(),
     };
     let cursor = &view["cursor"];
-    let read = cursor["offset"].as_str().map_or_else(String::new, |offset| format!("{offset} bytes of run {}", session.run));
-    let survivors: Vec<String> = session.survivors.iter().map(|survivor| survivor.pid.to_string()).collect();
+    let read = cursor["offset"]
+        .as_str()
+        .map_or_else(String::new, |offset| {
+            format!("{offset} bytes of run {}", session.run)
+        });
+    let survivors: Vec<String> = session
+        .survivors
+        .iter()
+        .map(|survivor| survivor.pid.to_string())
+        .collect();
     let text = table::pairs(&[
         ("session", session.id.clone()),
         ("title", session.title.clone()),
-        ("status", format!("{} since {}", word("status"), word("status_since"))),
+        (
+            "status",
+            format!("{} since {}", word("status"), word("status_since")),
+        ),
         ("states", states),
         ("host", session.host.clone()),
         ("cwd", session.cwd.clone()),
@@ -98,9 +141,19 @@ fn show(context: &Context, session: &Session) -> Result<(), Failure> {
         ("pid", number(session.pid)),
         ("keeper", number(session.keeper_pid)),
         ("exit", exit),
-        ("failure", join(&session.failure_reason, &session.failure_text)),
+        (
+            "failure",
+            join(&session.failure_reason, &session.failure_text),
+        ),
         ("read", read),
-        ("queued", if session.queued_messages == 0 { String::new() } else { session.queued_messages.to_string() }),
+        (
+            "queued",
+            if session.queued_messages == 0 {
+                String::new()
+            } else {
+                session.queued_messages.to_string()
+            },
+        ),
         ("survivors", survivors.join(" ")),
         ("started", word("started_at")),
         ("ended", word("ended_at")),
@@ -116,7 +169,11 @@ fn show(context: &Context, session: &Session) -> Result<(), Failure> {
 }
 
 fn join(reason: &str, text: &str) -> String {
-    if reason.is_empty() { String::new() } else { format!("{reason}: {text}") }
+    if reason.is_empty() {
+        String::new()
+    } else {
+        format!("{reason}: {text}")
+    }
 }
 
 async fn explain(context: &Context, session: &str) -> Result<(), Failure> {
@@ -127,9 +184,16 @@ async fn explain(context: &Context, session: &str) -> Result<(), Failure> {
     }
     let rows: Vec<Vec<String>> = facts
         .iter()
-        .map(|fact| ["name", "value", "source", "offset", "observed_at", "rule"].map(|field| fact[field].as_str().unwrap_or_default().to_owned()).to_vec())
+        .map(|fact| {
+            ["name", "value", "source", "offset", "observed_at", "rule"]
+                .map(|field| fact[field].as_str().unwrap_or_default().to_owned())
+                .to_vec()
+        })
         .collect();
-    let text = table::render(&["FACT", "VALUE", "SOURCE", "OFFSET", "OBSERVED", "RULE"], &rows);
+    let text = table::render(
+        &["FACT", "VALUE", "SOURCE", "OFFSET", "OBSERVED", "RULE"],
+        &rows,
+    );
     out::bytes(text.as_bytes())?;
     for refusal in refusals {
         out::line(&format!("not concluded: {refusal}"))?;
@@ -141,6 +205,10 @@ fn controlled(context: &Context, control: &Control, text: &str) -> Result<(), Fa
     if context.json {
         return out::json(&json(&control.session));
     }
-    out::note(if control.already_ended { "it had ended before" } else { text });
+    out::note(if control.already_ended {
+        "it had ended before"
+    } else {
+        text
+    });
     Ok(())
 }

@@ -13,7 +13,9 @@ const HOSTS: usize = 10_000;
 pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
     let client = context.client()?;
     let status = client.status().await?;
-    let hosts: Vec<Host> = Box::pin(pages(|page| client.list_hosts(page)).take(HOSTS)).try_collect().await?;
+    let hosts: Vec<Host> = Box::pin(pages(|page| client.list_hosts(page)).take(HOSTS))
+        .try_collect()
+        .await?;
     if context.json {
         let hosts: Vec<_> = hosts.iter().map(json).collect();
         let coordinator = json(&status);
@@ -21,11 +23,17 @@ pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
     }
     out::bytes(
         table::pairs(&[
-            ("coordinator", format!("pid {}, version {}", status.pid, status.version)),
+            (
+                "coordinator",
+                format!("pid {}, version {}", status.pid, status.version),
+            ),
             ("address", status.address.clone()),
             ("database", status.database.clone()),
             ("data", status.data_dir.clone()),
-            ("ready", if status.ready { "yes" } else { "not yet" }.to_owned()),
+            (
+                "ready",
+                if status.ready { "yes" } else { "not yet" }.to_owned(),
+            ),
         ])
         .as_bytes(),
     )?;
@@ -33,12 +41,33 @@ pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
         .iter()
         .map(|host| {
             let word = json(host)["link"].as_str().unwrap_or_default().to_owned();
-            let link = if host.cause.is_empty() { word } else { format!("{word} ({})", host.cause) };
-            let agent = if host.agent_pid == 0 { String::new() } else { host.agent_pid.to_string() };
-            vec![host.name.clone(), link, agent, host.agent_version.clone(), host.sessions.to_string(), host.address.clone()]
+            let link = if host.cause.is_empty() {
+                word
+            } else {
+                format!("{word} ({})", host.cause)
+            };
+            let agent = if host.agent_pid == 0 {
+                String::new()
+            } else {
+                host.agent_pid.to_string()
+            };
+            vec![
+                host.name.clone(),
+                link,
+                agent,
+                host.agent_version.clone(),
+                host.sessions.to_string(),
+                host.address.clone(),
+            ]
         })
         .collect();
-    out::bytes(table::render(&["HOST", "LINK", "AGENT", "VERSION", "SESSIONS", "ADDRESS"], &rows).as_bytes())?;
+    out::bytes(
+        table::render(
+            &["HOST", "LINK", "AGENT", "VERSION", "SESSIONS", "ADDRESS"],
+            &rows,
+        )
+        .as_bytes(),
+    )?;
     for host in &hosts {
         for warning in &host.warnings {
             out::note(&format!("warning: {}: {warning}", host.name));
@@ -46,4 +75,3 @@ pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
     }
     Ok(())
 }
-

@@ -17,13 +17,21 @@ pub(crate) async fn run(context: &Context, tail: args::Tail) -> Result<(), Failu
     let request = TailRequest {
         session: tail.session,
         run: tail.run,
-        file: if tail.stderr { TailFile::Stderr } else { TailFile::Stdout },
+        file: if tail.stderr {
+            TailFile::Stderr
+        } else {
+            TailFile::Stdout
+        },
         from: from(tail.from.as_deref())?,
         follow: tail.follow,
         late_bytes: tail.raw,
         patience: follow::PATIENCE,
     };
-    let sink = if context.json { Sink::Json } else { Sink::Stdout };
+    let sink = if context.json {
+        Sink::Json
+    } else {
+        Sink::Stdout
+    };
     Box::pin(follow::print(context.client()?.tail(request), sink)).await
 }
 
@@ -33,7 +41,8 @@ fn from(text: Option<&str>) -> Result<TailFrom, Failure> {
         Some("start") => Ok(TailFrom::Beginning),
         Some("end") => Ok(TailFrom::End),
         Some(offset) => offset.parse().map(TailFrom::Offset).map_err(|_| {
-            Failure::usage(format!("`{offset}` is no place in an output")).hint("start, end, or a byte offset")
+            Failure::usage(format!("`{offset}` is no place in an output"))
+                .hint("start, end, or a byte offset")
         }),
     }
 }

@@ -14,11 +14,26 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 /// Does what was typed behind `task`.
 pub(crate) async fn run(context: &Context, command: args::Task) -> Result<(), Failure> {
     match command {
-        args::Task::Add { title, description, project, category } => {
+        args::Task::Add {
+            title,
+            description,
+            project,
+            category,
+        } => {
             let client = crate::start::ensure(context).await?;
-            let task = CreateTask { client_key: new_key(), title, description, category, project };
+            let task = CreateTask {
+                client_key: new_key(),
+                title,
+                description,
+                category,
+                project,
+            };
             let (task, _) = client.create_task(task, PATIENCE).await?;
-            if context.json { out::json(&json(&task)) } else { out::line(&task.id) }
+            if context.json {
+                out::json(&json(&task))
+            } else {
+                out::line(&task.id)
+            }
         }
         args::Task::Ls { phase } => list(context, phase).await,
         args::Task::Show { task } => {
@@ -26,9 +41,16 @@ pub(crate) async fn run(context: &Context, command: args::Task) -> Result<(), Fa
             show(context, &task)
         }
         args::Task::Phase { task, phase } => {
-            let update = TaskUpdate { phase: Some(read_phase(&phase)?), ..TaskUpdate::default() };
+            let update = TaskUpdate {
+                phase: Some(read_phase(&phase)?),
+                ..TaskUpdate::default()
+            };
             let task = context.client()?.update_task(&task, update).await?;
-            if context.json { out::json(&json(&task)) } else { Ok(()) }
+            if context.json {
+                out::json(&json(&task))
+            } else {
+                Ok(())
+            }
         }
     }
 }
@@ -41,7 +63,9 @@ async fn list(context: &Context, phase: Option<String>) -> Result<(), Failure> {
     let client = context.client()?;
     let phase = phase.as_deref().map(read_phase).transpose()?;
     let tasks: Vec<Task> =
-        Box::pin(pages(|page| client.list_tasks(phase.as_ref(), page)).take(TASKS)).try_collect().await?;
+        Box::pin(pages(|page| client.list_tasks(phase.as_ref(), page)).take(TASKS))
+            .try_collect()
+            .await?;
     if context.json {
         let tasks: Vec<_> = tasks.iter().map(json).collect();
         return out::json(&json!({ "tasks": tasks, "next_page_token": "" }));
@@ -50,7 +74,12 @@ async fn list(context: &Context, phase: Option<String>) -> Result<(), Failure> {
         .iter()
         .map(|task| {
             let mark = if task.needs_attention { "!" } else { "" };
-            vec![task.id.clone(), word(task), mark.to_owned(), task.title.clone()]
+            vec![
+                task.id.clone(),
+                word(task),
+                mark.to_owned(),
+                task.title.clone(),
+            ]
         })
         .collect();
     out::bytes(table::render(&["TASK", "PHASE", "", "TITLE"], &rows).as_bytes())
@@ -68,7 +97,10 @@ fn show(context: &Context, task: &Task) -> Result<(), Failure> {
         ("task", task.id.clone()),
         ("title", task.title.clone()),
         ("phase", word(task)),
-        ("attention", if task.needs_attention { "needed" } else { "" }.to_owned()),
+        (
+            "attention",
+            if task.needs_attention { "needed" } else { "" }.to_owned(),
+        ),
         ("category", task.category.clone()),
         ("project", task.project.clone()),
         ("description", task.description.clone()),

@@ -25,7 +25,10 @@ pub(crate) fn run(binary: &Binary, args: Vec<OsString>) -> ExitCode {
 /// Address of a coordinator of this data folder that answers now.
 fn answering() -> Option<String> {
     let context = Context::own().ok()?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .ok()?;
     let reached = runtime.block_on(async { context.client().ok()?.reach().await.ok() });
     runtime.shutdown_background();
     reached.map(|()| context.address)

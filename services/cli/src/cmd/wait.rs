@@ -16,6 +16,12 @@ pub(crate) async fn run(context: &Context, wait: args::Wait) -> Result<(), Failu
                 .hint("`--for exit` waits for its end"));
         }
     };
-    let session = client.wait_session(&wait.session, wait_for, wait.timeout).await?;
-    if context.json { out::json(&json(&session)) } else { Ok(()) }
+    let session = client
+        .wait_session(&wait.session, wait_for, wait.timeout)
+        .await?;
+    if context.json {
+        out::json(&json(&session))
+    } else {
+        Ok(())
+    }
 }

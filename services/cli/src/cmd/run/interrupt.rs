@@ -34,7 +34,9 @@ pub(super) struct Interrupts {
 impl Interrupts {
     /// Takes the signals over from their default.
     pub(super) fn listen() -> Result<Self, Failure> {
-        let take = |kind| signal(kind).map_err(|error| Failure::failed(format!("listen to signals: {error}")));
+        let take = |kind| {
+            signal(kind).map_err(|error| Failure::failed(format!("listen to signals: {error}")))
+        };
         Ok(Self {
             interrupt: take(SignalKind::interrupt())?,
             terminate: take(SignalKind::terminate())?,
