@@ -1,6 +1,7 @@
 //! The machine and this agent on it: who they are, what they allow, and which coordinator
 //! may still give orders.
 
+mod audit;
 mod epoch;
 mod limits;
 
@@ -13,6 +14,7 @@ use muster_proto::{
 };
 use muster_runtime::Clock;
 
+pub(crate) use audit::{Audit, Entry};
 pub(crate) use epoch::Epochs;
 pub(crate) use limits::{DiskFloor, read_limits};
 

@@ -1,6 +1,7 @@
 //! The services of the contract: requests are checked and handed on, answers and faults are
 //! put into their wire form. No logic lives here.
 
+mod audited;
 mod files;
 mod host;
 mod pipes;
@@ -26,7 +27,7 @@ use tonic::Status;
 
 use crate::{
     files::Roots,
-    host::{Epochs, HostFacts},
+    host::{Audit, Epochs, HostFacts},
     pipes::Pipes,
     processes::Processes,
     tails::Tails,
@@ -47,6 +48,7 @@ pub(crate) struct Shared {
     pub(crate) roots: Arc<Roots>,
     pub(crate) facts: HostFacts,
     pub(crate) epochs: Epochs,
+    pub(crate) audit: Audit,
     pub(crate) tails: Tails,
     pub(crate) pipes: Pipes,
     pub(crate) processes: Processes,

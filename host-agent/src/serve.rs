@@ -14,7 +14,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::{
     files::{Roots, RootsConfig},
-    host::{DiskFloor, Epochs, HostFacts},
+    host::{Audit, DiskFloor, Epochs, HostFacts},
     keeper_client::Launcher,
     pipes::Pipes,
     proc,
@@ -162,6 +162,7 @@ fn prepare(
             disk_floor,
         },
         epochs: Epochs::open(&config.home.join("epoch")).context("read the epoch")?,
+        audit: Audit::open(&config.home.join("audit.jsonl")).context("open the audit")?,
         tails: Tails::new(clock.clone(), tasks),
         pipes: Pipes::new(clock.clone()),
         processes,

@@ -3,7 +3,7 @@ use muster_domain::Fault;
 use muster_proto::agent::{
     BatchReadRequest, BatchReadResponse, FindRequest, FindResponse, HeadRequest, HeadResponse,
     ListRequest, ListResponse, ReadRequest, ReadResponse, StatRequest, StatResponse, WriteRequest,
-    WriteResponse, files_service_server::FilesService, write_request::Part,
+    WriteResponse, WriteStart, files_service_server::FilesService, write_request::Part,
 };
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
@@ -55,11 +55,30 @@ impl FilesService for Services {
         &self,
         request: Request<Streaming<WriteRequest>>,
     ) -> Result<Response<WriteResponse>, Status> {
-        let mut parts = request.into_inner();
+        let (_, extensions, mut parts) = request.into_parts();
         let Some(Part::Start(start)) = parts.message().await?.and_then(|first| first.part) else {
             return Err(refuse(&Fault::missing("start")));
         };
-        self.admit(start.mutation.clone()).await?;
+        let (mutation, path) = (start.mutation.clone(), start.path.clone());
+        let order = self.order("Files.Write", &extensions, mutation, path);
+        self.audited(order, 0, |_| self.write_file(start, parts))
+            .await
+    }
+
+    async fn batch_read(
+        &self,
+        _request: Request<BatchReadRequest>,
+    ) -> Result<Response<BatchReadResponse>, Status> {
+        Err(refuse(&Fault::unsupported("Files.BatchRead")))
+    }
+}
+
+impl Services {
+    async fn write_file(
+        &self,
+        start: WriteStart,
+        mut parts: Streaming<WriteRequest>,
+    ) -> Result<Response<WriteResponse>, Status> {
         let created = self.blocking("create", move |shared| {
             WholeFile::create(&shared.roots, start)
         });
@@ -82,15 +101,6 @@ impl FilesService for Services {
         finished.await.map(Response::new)
     }
 
-    async fn batch_read(
-        &self,
-        _request: Request<BatchReadRequest>,
-    ) -> Result<Response<BatchReadResponse>, Status> {
-        Err(refuse(&Fault::unsupported("Files.BatchRead")))
-    }
-}
-
-impl Services {
     /// One chunk is read while the one before it is on its way, and no more.
     fn chunks(
         &self,

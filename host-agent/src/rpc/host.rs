@@ -50,11 +50,15 @@ impl HostService for Services {
         &self,
         request: Request<DrainRequest>,
     ) -> Result<Response<DrainResponse>, Status> {
-        self.admit(request.into_inner().mutation).await?;
-        tracing::info!("drain: the agent ends, sessions go on");
-        // This call is among those that the server lets finish.
-        self.shared.tasks.token().cancel();
-        Ok(Response::new(DrainResponse {}))
+        let (_, extensions, request) = request.into_parts();
+        let order = self.order("Host.Drain", &extensions, request.mutation, String::new());
+        self.audited(order, 0, |_| async {
+            tracing::info!("drain: the agent ends, sessions go on");
+            // This call is among those that the server lets finish.
+            self.shared.tasks.token().cancel();
+            Ok(Response::new(DrainResponse {}))
+        })
+        .await
     }
 }
 

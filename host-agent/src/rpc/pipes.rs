@@ -14,8 +14,20 @@ impl PipesService for Services {
         &self,
         request: Request<WritePipeRequest>,
     ) -> Result<Response<WritePipeResponse>, Status> {
-        let request = request.into_inner();
-        self.admit(request.mutation).await?;
+        let (_, extensions, mut request) = request.into_parts();
+        let mutation = request.mutation.take();
+        let order = self.order("Pipes.Write", &extensions, mutation, request.path.clone());
+        let bytes = request.data.len();
+        self.audited(order, bytes, |_| self.write_pipe(request))
+            .await
+    }
+}
+
+impl Services {
+    async fn write_pipe(
+        &self,
+        request: WritePipeRequest,
+    ) -> Result<Response<WritePipeResponse>, Status> {
         if request.data.len() > limits::PIPE_WRITE_BYTES {
             let most = limits::PIPE_WRITE_BYTES;
             let why = format!("a pipe is written with at most {most} bytes");

@@ -11,7 +11,7 @@ use muster_proto::{
 };
 use tonic::{Request, Response, Status, async_trait};
 
-use super::{Responses, Services, admitted, refuse, tails::run_key};
+use super::{Responses, Services, admitted, audited::run_target, refuse, tails::run_key};
 use crate::{processes::Input, run_dir::RunKey};
 
 #[async_trait]
@@ -22,10 +22,19 @@ impl ProcessesService for Services {
         &self,
         request: Request<SpawnRequest>,
     ) -> Result<Response<SpawnResponse>, Status> {
-        let mut request = request.into_inner();
-        self.admit(request.mutation.take()).await?;
-        let key = key(request.run.as_ref())?;
-        answer(self.shared.processes.spawn(key, request).await)
+        let (_, extensions, mut request) = request.into_parts();
+        let target = run_target(request.run.as_ref());
+        let order = self.order(
+            "Processes.Spawn",
+            &extensions,
+            request.mutation.take(),
+            target,
+        );
+        self.audited(order, 0, |_| async {
+            let key = key(request.run.as_ref())?;
+            answer(self.shared.processes.spawn(key, request).await)
+        })
+        .await
     }
 
     async fn get(
@@ -73,19 +82,29 @@ impl ProcessesService for Services {
         &self,
         request: Request<DeliverRequest>,
     ) -> Result<Response<DeliverResponse>, Status> {
-        let request = request.into_inner();
-        let delivery_id = self.admit(request.mutation).await?;
-        let key = key(request.run.as_ref())?;
-        let wait = convert::time::from_duration_opt("wait", request.wait.as_ref())
-            .map_err(|fault| refuse(&fault))?
-            .unwrap_or(limits::DELIVER_WAIT);
-        let input = Input {
-            delivery_id,
-            bytes: request.payload,
-            single_line: request.single_line,
-        };
-        let outcome = self.shared.processes.deliver(key, input, wait).await;
-        answer(outcome.map(Some).map(|outcome| DeliverResponse { outcome }))
+        let (_, extensions, mut request) = request.into_parts();
+        let target = run_target(request.run.as_ref());
+        let order = self.order(
+            "Processes.Deliver",
+            &extensions,
+            request.mutation.take(),
+            target,
+        );
+        let bytes = request.payload.len();
+        self.audited(order, bytes, |delivery_id| async {
+            let key = key(request.run.as_ref())?;
+            let wait = convert::time::from_duration_opt("wait", request.wait.as_ref())
+                .map_err(|fault| refuse(&fault))?
+                .unwrap_or(limits::DELIVER_WAIT);
+            let input = Input {
+                delivery_id,
+                bytes: request.payload,
+                single_line: request.single_line,
+            };
+            let outcome = self.shared.processes.deliver(key, input, wait).await;
+            answer(outcome.map(Some).map(|outcome| DeliverResponse { outcome }))
+        })
+        .await
     }
 
     async fn get_delivery(
@@ -109,29 +128,51 @@ impl ProcessesService for Services {
         &self,
         request: Request<CloseStdinRequest>,
     ) -> Result<Response<CloseStdinResponse>, Status> {
-        let request = request.into_inner();
-        self.admit(request.mutation).await?;
-        let key = key(request.run.as_ref())?;
-        let already = self.shared.processes.close_stdin(key).await;
-        answer(already.map(|already| CloseStdinResponse { already }))
+        let (_, extensions, request) = request.into_parts();
+        let target = run_target(request.run.as_ref());
+        let order = self.order(
+            "Processes.CloseStdin",
+            &extensions,
+            request.mutation,
+            target,
+        );
+        self.audited(order, 0, |_| async {
+            let key = key(request.run.as_ref())?;
+            let already = self.shared.processes.close_stdin(key).await;
+            answer(already.map(|already| CloseStdinResponse { already }))
+        })
+        .await
     }
 
     async fn stop(&self, request: Request<StopRequest>) -> Result<Response<StopResponse>, Status> {
-        let mut request = request.into_inner();
-        let id = self.admit(request.mutation.take()).await?;
-        let key = key(request.run.as_ref())?;
-        answer(self.shared.processes.stop(key, id, request).await)
+        let (_, extensions, mut request) = request.into_parts();
+        let target = run_target(request.run.as_ref());
+        let order = self.order(
+            "Processes.Stop",
+            &extensions,
+            request.mutation.take(),
+            target,
+        );
+        self.audited(order, 0, |id| async {
+            let key = key(request.run.as_ref())?;
+            answer(self.shared.processes.stop(key, id, request).await)
+        })
+        .await
     }
 
     async fn signal(
         &self,
         request: Request<SignalRequest>,
     ) -> Result<Response<SignalResponse>, Status> {
-        let request = request.into_inner();
-        let id = self.admit(request.mutation).await?;
-        let key = key(request.run.as_ref())?;
-        let targets = self.shared.processes.signal(key, id, request.signal).await;
-        answer(targets.map(|targets| SignalResponse { targets }))
+        let (_, extensions, request) = request.into_parts();
+        let target = run_target(request.run.as_ref());
+        let order = self.order("Processes.Signal", &extensions, request.mutation, target);
+        self.audited(order, 0, |id| async {
+            let key = key(request.run.as_ref())?;
+            let targets = self.shared.processes.signal(key, id, request.signal).await;
+            answer(targets.map(|targets| SignalResponse { targets }))
+        })
+        .await
     }
 }
 

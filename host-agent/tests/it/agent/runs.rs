@@ -101,7 +101,7 @@ pub(super) const ECHO: &[&str] = &["sh", "-c", "while read line; do echo \"got $
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_is_started_spoken_to_followed_and_ended() {
-    let (_agent, clients) = Agent::start().await;
+    let (agent, clients) = Agent::start().await;
     let session = id();
     let facts = spawn(&clients, &session, ECHO, StdinMode::Closable).await;
     assert!(
@@ -149,6 +149,20 @@ async fn a_program_is_started_spoken_to_followed_and_ended() {
     }
     let late = deliver(&clients, &session, "d2", "two\n").await;
     assert_eq!(late.kind(), OutcomeKind::Exited);
+    let audit = std::fs::read_to_string(agent.home().join("audit.jsonl")).unwrap();
+    for line in [
+        r#""method":"Processes.Spawn""#,
+        r#""result":"SESSION_ALIVE""#,
+        r#""request_id":"d1""#,
+        r#""bytes":4"#,
+        &format!("{session}/1"),
+    ] {
+        assert!(audit.contains(line), "{line} in {audit}");
+    }
+    assert!(
+        !audit.contains("got $line"),
+        "H19: names, no content: {audit}"
+    );
     let old = deliver(&clients, &session, "d1", "one\n").await;
     assert_eq!((old.kind(), old.already), (OutcomeKind::Delivered, true));
 }
