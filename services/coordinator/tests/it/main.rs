@@ -8,5 +8,6 @@
 
 mod agent;
 mod app;
+mod feed;
 mod store;
 mod world;
