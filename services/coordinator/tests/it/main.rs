@@ -9,5 +9,6 @@
 mod agent;
 mod app;
 mod feed;
+mod sessions;
 mod store;
 mod world;
