@@ -175,6 +175,8 @@ pub const UNCOMMITTED_BYTES: usize = 1024 * 1024;
 pub const UNCOMMITTED_MESSAGES: usize = 1_024;
 /// Final messages whose keys a session's actor remembers; older ones are looked up.
 pub const REMEMBERED_MESSAGES: usize = 256;
+/// Text of those messages, in bytes, beside their number.
+pub const REMEMBERED_BYTES: usize = 4 * 1024 * 1024;
 /// Resumes whose keys a session remembers.
 pub const REMEMBERED_RESUMES: usize = 64;
 /// First wait before a call to a host is made again; doubles.

@@ -16,6 +16,10 @@ pub(super) struct Queue {
     order: MessageIds,
     /// Final ones, with the commit that has their end; the oldest first.
     finished: VecDeque<(MessageId, Ticket)>,
+    /// Text of those.
+    finished_bytes: usize,
+    /// The latest commit that is in the store.
+    committed: Ticket,
 }
 
 impl Queue {
@@ -32,9 +36,20 @@ impl Queue {
     /// Keeps a final message that the store has.
     pub(super) fn remember(&mut self, message: Message) {
         if let std::collections::btree_map::Entry::Vacant(entry) = self.known.entry(message.id) {
-            self.finished.push_back((message.id, Ticket(0)));
+            let id = message.id;
             entry.insert(message);
+            self.retire(id, Ticket(0));
+            self.trim(self.committed);
         }
+    }
+
+    /// A message is final, as `ticket` will say in the store.
+    fn retire(&mut self, id: MessageId, ticket: Ticket) {
+        self.finished_bytes += self
+            .known
+            .get(&id)
+            .map_or(0, |message| text_of(message).len());
+        self.finished.push_back((id, ticket));
     }
 
     pub(super) fn first(&self) -> Option<MessageId> {
@@ -86,10 +101,14 @@ impl Queue {
 
     /// Forgets final messages that the store has, beyond the latest.
     pub(super) fn trim(&mut self, committed: Ticket) {
-        while self.finished.len() > limits::REMEMBERED_MESSAGES {
+        self.committed = committed;
+        while self.finished.len() > limits::REMEMBERED_MESSAGES
+            || (self.finished_bytes > limits::REMEMBERED_BYTES && self.finished.len() > 1)
+        {
             match self.finished.front() {
                 Some((id, ticket)) if *ticket <= committed => {
-                    self.known.remove(id);
+                    let message = self.known.remove(id);
+                    self.finished_bytes -= message.as_ref().map_or(0, |m| text_of(m).len());
                     self.finished.pop_front();
                 }
                 Some(_) | None => return,
@@ -118,23 +137,21 @@ impl Fold {
         let Some(message) = self.queue.known.get_mut(&id) else {
             return;
         };
-        if message
-            .sent
-            .as_ref()
-            .is_none_or(|sent| sent.state.is_final())
-        {
+        let is_final = |message: &Message| {
+            message
+                .sent
+                .as_ref()
+                .is_none_or(|sent| sent.state.is_final())
+        };
+        if is_final(message) {
             return;
         }
         change(message);
         message.updated_at = now;
-        if message
-            .sent
-            .as_ref()
-            .is_some_and(|sent| sent.state.is_final())
-        {
-            self.queue.finished.push_back((id, ticket));
-        }
         let message = message.clone();
+        if is_final(&message) {
+            self.queue.retire(id, ticket);
+        }
         self.pending.boundary(now);
         self.pending.change(&message);
     }

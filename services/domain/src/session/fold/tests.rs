@@ -1,6 +1,8 @@
 //! Tests of the fold: single rules, and random lives.
 
 mod chunking;
+mod ends;
+mod kit;
 mod lives;
 mod rules;
 mod world;

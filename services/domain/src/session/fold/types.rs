@@ -267,7 +267,7 @@ pub enum Action {
 }
 
 /// Names one commit of a fold; later ones are greater.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Ticket(pub u64);
 
 /// What is to be committed now.
