@@ -20,8 +20,8 @@ fn range(text: &str) -> Option<(i64, Option<u64>)> {
     let (from, to) = text.split_once('-')?;
     match (from, to) {
         ("", last) => {
-            let last: i64 = last.parse().ok()?;
-            Some((last.checked_neg()?, None))
+            let last: u32 = last.parse().ok()?;
+            Some((-i64::from(last), None))
         }
         (from, "") => Some((from.parse().ok().filter(|from| *from >= 0)?, None)),
         (from, to) => {
