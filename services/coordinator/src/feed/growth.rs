@@ -51,22 +51,17 @@ impl Growth {
         Some((at, piece))
     }
 
-    /// What of a text that is not stored yet this client can be shown now. `stored`: all
-    /// events of the session were sent, so that bytes below `from` are not still to come.
+    /// What of a text that is not stored yet this client can be shown now. Of a message that
+    /// it was not told of there is nothing to show; and bytes below `from` are still to come
+    /// to a client that does not have them.
     pub(super) fn cut_preview<'a>(
         &mut self,
         message: MessageId,
         from: u64,
         text: &'a str,
-        stored: bool,
     ) -> Option<(u64, &'a str)> {
         let end = from + text.len() as u64;
-        let at = match self.sent.get(&message) {
-            Some(at) => *at,
-            // Of a message that nobody was told of there is nothing to show.
-            None if stored && from > 0 => from,
-            None => return None,
-        };
+        let at = *self.sent.get(&message)?;
         if at < from || at >= end {
             return None;
         }
@@ -117,7 +112,7 @@ mod tests {
                     let next = bounds.iter().position(|b| *b == grown).unwrap() + step % 4;
                     grown = bounds[next.min(bounds.len() - 1)];
                     let piece = &TEXT[stored..grown];
-                    if let Some((at, cut)) = growth.cut_preview(id(), stored as u64, piece, true) {
+                    if let Some((at, cut)) = growth.cut_preview(id(), stored as u64, piece) {
                         prop_assert_eq!(at, got.len() as u64);
                         got.push_str(cut);
                     }
@@ -131,11 +126,12 @@ mod tests {
     #[test]
     fn a_preview_never_runs_ahead_of_what_is_still_to_come() {
         let mut growth = Growth::default();
-        assert_eq!(growth.cut_preview(id(), 0, "abc", true), None);
-        assert_eq!(growth.cut_preview(id(), 5, "abc", false), None);
-        assert_eq!(growth.cut_preview(id(), 5, "abc", true), Some((5, "abc")));
-        assert_eq!(growth.cut_preview(id(), 9, "x", true), None);
-        assert_eq!(growth.cut_stored(id(), 5, "abcd"), Some((8, "d")));
-        assert_eq!(growth.cut_preview(id(), 9, "x", true), Some((9, "x")));
+        assert_eq!(growth.cut_preview(id(), 0, "abc"), None);
+        assert_eq!(growth.cut_preview(id(), 5, "abc"), None);
+        assert_eq!(growth.cut_stored(id(), 5, "abc"), Some((5, "abc")));
+        assert_eq!(growth.cut_preview(id(), 9, "x"), None);
+        assert_eq!(growth.cut_preview(id(), 8, "de"), Some((8, "de")));
+        assert_eq!(growth.cut_stored(id(), 8, "def"), Some((10, "f")));
+        assert_eq!(growth.cut_stored(id(), 8, "def"), None);
     }
 }

@@ -467,8 +467,6 @@ impl Subscriber {
 
     /// Growth of one session that was not shown yet: the one in focus first, else in turn.
     fn preview(&mut self) -> Option<Frame> {
-        let head = *self.ready.borrow();
-        let all_sent = self.pending.is_empty();
         let after = self.last_preview;
         let later = self.sessions.keys().filter(|id| Some(**id) > after);
         let earlier = self.sessions.keys().filter(|id| Some(**id) <= after);
@@ -483,20 +481,18 @@ impl Subscriber {
             let Some(session) = self.sessions.get_mut(&id) else {
                 continue;
             };
-            let stored = all_sent && session.stage.cursor().is_some_and(|at| at >= head);
             if session.stage.cursor().is_none() || !look(&self.shared, id, session) {
                 continue;
             }
-            session.unseen = !stored;
+            session.unseen = false;
             let Some(live) = &mut session.live else {
                 continue;
             };
             let growing = live.borrow_and_update().growing.clone();
             let Some(growing) = growing else { continue };
-            let cut =
-                session
-                    .growth
-                    .cut_preview(growing.message, growing.from, &growing.text, stored);
+            let cut = session
+                .growth
+                .cut_preview(growing.message, growing.from, &growing.text);
             if let Some((from, text)) = cut {
                 self.last_preview = Some(id);
                 return Some(Frame::Event {
