@@ -111,6 +111,8 @@ impl Fold {
 
     /// Goes on with the next run (S10).
     pub(super) fn next_run(&mut self, now: Timestamp) {
+        // The tail of the run before may still wait for its late bytes.
+        self.detach();
         self.state.run = new_run(self.state.run.no + 1, "s10_resume", now);
         self.state.stop = None;
         self.state.interrupted_at = None;

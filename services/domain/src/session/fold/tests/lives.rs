@@ -27,6 +27,8 @@ enum Op {
     Restart { written: bool },
     End(u8),
     Stop,
+    Cancel(u8),
+    Resume(u8),
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -44,6 +46,8 @@ fn op() -> impl Strategy<Value = Op> {
         2 => any::<bool>().prop_map(|written| Op::Restart { written }),
         1 => (0u8..8).prop_map(Op::End),
         1 => Just(Op::Stop),
+        2 => (0u8..40).prop_map(Op::Cancel),
+        2 => (0u8..4).prop_map(Op::Resume),
     ]
 }
 
@@ -112,9 +116,15 @@ fn apply(world: &mut World, op: Op, promises: &mut Promises) {
             }
         }
         Op::Stop => {
-            let _ = world
-                .fold
-                .command(Command::Stop { survivors: false }, world.now);
+            let _ = world.ask(Command::Stop { survivors: false });
+        }
+        Op::Cancel(key) => {
+            let message = world.look_up(&format!("k{key}"));
+            let _ = world.ask(Command::Cancel { message });
+        }
+        Op::Resume(key) => {
+            let client_key = format!("r{key}");
+            let _ = world.ask(Command::Resume { client_key });
         }
     }
 }
@@ -135,8 +145,8 @@ fn check(world: &World, promises: &Promises) {
         if sent.state == Delivery::Written {
             assert!(got, "written only after it was delivered");
         }
-        if sent.state == Delivery::Failed {
-            assert!(!got, "failed only when it was not delivered: {message:?}");
+        if matches!(sent.state, Delivery::Failed | Delivery::Cancelled) {
+            assert!(!got, "only when it was not delivered: {message:?}");
         }
     }
     let mut order = Vec::new();
@@ -187,7 +197,8 @@ proptest! {
             prop_assert!(message.sent.unwrap().state.is_final());
         }
         let text: String = world.store.output().into_iter().map(|(_, text)| text).collect();
-        prop_assert_eq!(text.as_bytes(), &world.stream[..]);
+        let printed = [&world.past[..], &world.stream].concat();
+        prop_assert_eq!(text.as_bytes(), printed);
         prop_assert_eq!(timeless(world.store.state.as_ref().unwrap()), timeless(state));
     }
 }

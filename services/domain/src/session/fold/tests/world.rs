@@ -183,8 +183,14 @@ pub(super) struct World {
     pub(super) tail: Option<usize>,
     /// Deliveries that the keeper has written whole, in order.
     pub(super) received: Vec<(DeliveryId, Vec<u8>)>,
+    /// The latest run that was started.
     pub(super) started: u32,
+    /// Its end.
     pub(super) exit: Option<Exit>,
+    /// The run that the tail follows.
+    followed: u32,
+    /// What earlier runs printed.
+    pub(super) past: Vec<u8>,
 }
 
 impl World {
@@ -201,6 +207,8 @@ impl World {
             received: Vec::new(),
             started: 0,
             exit: None,
+            followed: 0,
+            past: Vec::new(),
         }
     }
 
@@ -220,18 +228,24 @@ impl World {
     }
 
     pub(super) fn say(&mut self, key: &str, said: &str) -> Result<Accepted, crate::Fault> {
-        let id = MessageId::sent(self.fold.state().spec.id, key);
-        if let Some(stored) = self
-            .store
-            .messages
-            .get(&id)
-            .filter(|_| !self.fold.knows(key))
-        {
-            self.fold.remember(stored.clone());
-        }
-        let accepted = self.fold.command(send(key, said), self.now);
+        self.look_up(key);
+        self.ask(send(key, said))
+    }
+
+    pub(super) fn ask(&mut self, command: Command) -> Result<Accepted, crate::Fault> {
+        let accepted = self.fold.command(command, self.now);
         self.actions.extend(self.fold.take_actions());
         accepted
+    }
+
+    /// Hands the fold what the store has under this key; gives its message's id.
+    pub(super) fn look_up(&mut self, key: &str) -> MessageId {
+        let id = MessageId::sent(self.fold.state().spec.id, key);
+        let stored = self.store.messages.get(&id).cloned();
+        if let Some(stored) = stored.filter(|_| !self.fold.knows(key)) {
+            self.fold.remember(stored);
+        }
+        id
     }
 
     pub(super) fn later(&mut self, millis: u64) {
@@ -274,7 +288,7 @@ impl World {
     pub(super) fn report(&self) -> RunReport {
         let exited = self.exit.is_some();
         RunReport {
-            run: self.fold.state().run.no,
+            run: self.started,
             process: Some(if exited {
                 Process::Exited
             } else {
@@ -321,12 +335,16 @@ impl World {
     fn done(&mut self, action: Action) -> (Option<Fact>, Option<Fact>) {
         match action {
             Action::Spawn { run } => {
-                self.started = self.started.max(run);
+                if run > self.started {
+                    self.started = run;
+                    self.past.append(&mut self.stream);
+                    self.exit = None;
+                }
                 let report = Fact::Report(Box::new(self.report()));
                 (Some(report), Some(Fact::RunUnknown { run }))
             }
             Action::AskRun { run } => {
-                let there = self.started >= run;
+                let there = self.started == run;
                 let report = there.then(|| Fact::Report(Box::new(self.report())));
                 let answer = report.unwrap_or(Fact::Absent { run });
                 (Some(answer), Some(Fact::RunUnknown { run }))
@@ -344,7 +362,8 @@ impl World {
                 let heard = Fact::Answer { delivery, answer };
                 (Some(heard), Some(Fact::DeliveryUnknown { delivery }))
             }
-            Action::Attach { cursor, .. } => {
+            Action::Attach { run, cursor } => {
+                self.followed = run;
                 let at = <[u8; 8]>::try_from(cursor).map_or(0, u64::from_le_bytes);
                 self.tail = usize::try_from(at).ok();
                 (None, None)
@@ -382,7 +401,11 @@ impl World {
         let Some(sent) = self.tail else {
             return;
         };
-        let run = self.fold.state().run.no;
+        let run = self.followed;
+        assert_eq!(
+            run, self.started,
+            "nothing is followed that was not started"
+        );
         let upto = (sent + most).min(self.stream.len());
         if upto > sent {
             self.tail = Some(upto);
