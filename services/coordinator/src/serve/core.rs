@@ -3,8 +3,8 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use futures_util::{Stream, StreamExt as _, stream::FuturesUnordered};
-use muster_domain::{WorkspaceId, limits, session::Process};
+use futures_util::Stream;
+use muster_domain::{WorkspaceId, limits};
 use muster_runtime::{Clock, ServerBuilder, ServerWindows, Tasks};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -189,21 +189,11 @@ impl Core {
     async fn take_up(&self) {
         let until = self.clock.boottime() + limits::READY_AFTER;
         let taken_up = async {
-            let ids = self.store.live_sessions(&self.workspace).await?;
             self.sessions.restore(&self.workspace).await?;
             for host in self.hosts.all() {
                 let _ = host.link().wait_for(|link| link.is_up()).await;
             }
-            let mut asked: FuturesUnordered<_> = ids
-                .into_iter()
-                .filter_map(|id| self.sessions.live(id))
-                .map(|mut live| async move {
-                    let known =
-                        live.wait_for(|live| live.state.run.process.value != Process::Unknown);
-                    let _ = known.await;
-                })
-                .collect();
-            while asked.next().await.is_some() {}
+            self.sessions.reconciled().await;
             store::Result::Ok(())
         };
         match self.clock.timeout_at(until, taken_up).await {
