@@ -89,6 +89,20 @@ pub(crate) enum Command {
         /// Which shell
         shell: clap_complete::Shell,
     },
+    /// Names that exist now, for completion scripts
+    #[command(hide = true)]
+    Names {
+        /// Of which things
+        kind: NameKind,
+    },
+}
+
+/// Things that have names to complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum NameKind {
+    Sessions,
+    Tasks,
+    Hosts,
 }
 
 /// Arguments that somebody else reads.

@@ -41,6 +41,7 @@ pub(crate) async fn run(context: Context, command: Command) -> Result<ExitCode, 
         Command::Task(command) => task::run(&context, command).await,
         Command::Feed { after, session } => feed::run(&context, after, session).await,
         Command::Completions { shell } => completions::run(shell),
+        Command::Names { kind } => completions::names(&context, kind).await,
     }?;
     Ok(ExitCode::SUCCESS)
 }

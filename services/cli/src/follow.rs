@@ -24,7 +24,17 @@ pub(crate) enum Sink {
     Json,
 }
 
-/// Prints a tail to its real end. A gap is said, and is no end.
+impl Sink {
+    fn stream(self) -> out::Stream {
+        match self {
+            Self::Stdout | Self::Json => out::Stream::Stdout,
+            Self::Stderr => out::Stream::Stderr,
+        }
+    }
+}
+
+/// Prints a tail to its real end. A gap is said, and is no end. Cancel safe in that a piece is
+/// printed whole or not at all.
 pub(crate) async fn print(
     tail: impl Stream<Item = Result<TailEvent, Fault>>,
     sink: Sink,
@@ -32,18 +42,22 @@ pub(crate) async fn print(
     pin_mut!(tail);
     let mut lines = Lines::default();
     while let Some(event) = tail.next().await {
+        let mut printed = Vec::new();
+        let mut ended = false;
         match event? {
             TailEvent::Data { offset, bytes, .. } => match sink {
-                Sink::Stdout => out::bytes(&bytes)?,
-                Sink::Stderr => out::error_bytes(&bytes)?,
-                Sink::Json => lines.take(offset, &bytes, out::json_line)?,
+                Sink::Stdout | Sink::Stderr => printed.extend_from_slice(&bytes),
+                Sink::Json => lines.take(offset, &bytes, |line| push(&mut printed, line)),
             },
             TailEvent::Gap { from, to, reason } => {
-                lines.end(out::json_line)?;
+                lines.end(|line| push(&mut printed, line));
                 match sink {
-                    Sink::Json => out::json_line(&json!({
-                        "event": "gap", "from": from.to_string(), "to": to.to_string(), "reason": reason
-                    }))?,
+                    Sink::Json => push(
+                        &mut printed,
+                        &json!({
+                            "event": "gap", "from": from.to_string(), "to": to.to_string(), "reason": reason
+                        }),
+                    ),
                     Sink::Stdout | Sink::Stderr => {
                         out::note(&format!(
                             "bytes {from} to {to} of the output cannot be had ({reason})"
@@ -54,12 +68,23 @@ pub(crate) async fn print(
             TailEvent::Reconnecting { cause } => out::note(&format!("cut, trying again: {cause}")),
             TailEvent::Progress { .. } => {}
             TailEvent::End { .. } => {
-                lines.end(out::json_line)?;
-                return Ok(());
+                lines.end(|line| push(&mut printed, line));
+                ended = true;
             }
+        }
+        if !printed.is_empty() {
+            out::streamed(sink.stream(), printed).await?;
+        }
+        if ended {
+            return Ok(());
         }
     }
     Err(Failure::failed("the output ended before its end"))
+}
+
+fn push(printed: &mut Vec<u8>, line: &Value) {
+    printed.extend_from_slice(line.to_string().as_bytes());
+    printed.push(b'\n');
 }
 
 /// Cuts bytes into lines with their offsets.
@@ -70,12 +95,7 @@ struct Lines {
 }
 
 impl Lines {
-    fn take(
-        &mut self,
-        offset: u64,
-        bytes: &[u8],
-        mut emit: impl FnMut(&Value) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+    fn take(&mut self, offset: u64, bytes: &[u8], mut emit: impl FnMut(&Value)) {
         let mut at = offset;
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             if self.rest.is_empty() {
@@ -88,20 +108,17 @@ impl Lines {
             };
             self.rest.extend_from_slice(line);
             if complete {
-                emit(&self.object(None))?;
+                emit(&self.object(None));
             } else if self.rest.len() >= LINE_BYTES {
-                emit(&self.object(Some("continues")))?;
+                emit(&self.object(Some("continues")));
             }
         }
-        Ok(())
     }
 
     /// The last line may lack its newline.
-    fn end(&mut self, mut emit: impl FnMut(&Value) -> Result<(), Failure>) -> Result<(), Failure> {
-        if self.rest.is_empty() {
-            Ok(())
-        } else {
-            emit(&self.object(Some("torn")))
+    fn end(&mut self, mut emit: impl FnMut(&Value)) {
+        if !self.rest.is_empty() {
+            emit(&self.object(Some("torn")));
         }
     }
 
@@ -125,20 +142,10 @@ mod tests {
         let mut printed = Vec::new();
         let mut offset = 0;
         for chunk in chunks {
-            lines
-                .take(offset, chunk, |line| {
-                    printed.push(line.to_string());
-                    Ok(())
-                })
-                .unwrap();
+            lines.take(offset, chunk, |line| printed.push(line.to_string()));
             offset += chunk.len() as u64;
         }
-        lines
-            .end(|line| {
-                printed.push(line.to_string());
-                Ok(())
-            })
-            .unwrap();
+        lines.end(|line| printed.push(line.to_string()));
         printed
     }
 

@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
 
+use muster_runtime::Tasks;
 use serde_json::Value;
 
 use crate::exit::Failure;
@@ -13,6 +14,27 @@ pub(crate) fn bytes(data: &[u8]) -> Result<(), Failure> {
         .write_all(data)
         .and_then(|()| stdout.flush())
         .map_err(|error| unwritten(&error))
+}
+
+/// As [`bytes`], for output that goes on and on: who reads it may stop reading, and Ctrl-C has
+/// to be heard all the same.
+pub(crate) async fn streamed(to: Stream, data: Vec<u8>) -> Result<(), Failure> {
+    let written = Tasks::new("output").spawn_blocking("write", move || match to {
+        Stream::Stdout => bytes(&data),
+        Stream::Stderr => error_bytes(&data),
+    });
+    written
+        .await
+        .map_err(|error| Failure::failed(error.to_string()))?
+}
+
+/// Where output goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
 }
 
 /// Writes one line of data.
@@ -34,8 +56,7 @@ pub(crate) fn json(value: &Value) -> Result<(), Failure> {
     }
 }
 
-/// Passes on what the program said on its standard error.
-pub(crate) fn error_bytes(data: &[u8]) -> Result<(), Failure> {
+fn error_bytes(data: &[u8]) -> Result<(), Failure> {
     let mut stderr = io::stderr().lock();
     stderr
         .write_all(data)

@@ -5,8 +5,9 @@ mod interrupt;
 
 use std::{collections::BTreeMap, io::Read as _, path::PathBuf, process::ExitCode, time::Duration};
 
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use muster_client::{
-    Access, Client, Env, Slot, StartSession, TailFile, TailFrom, TailRequest, WaitFor,
+    Access, Client, Env, Fault, Slot, StartSession, TailFile, TailFrom, TailRequest, WaitFor,
     api::{ProcessState, Session, SessionStatus},
     json, new_key,
 };
@@ -145,9 +146,14 @@ async fn attached(context: &Context, client: &Client, id: &str) -> Result<ExitCo
     let mut interrupts = Interrupts::listen()?;
     let work = Box::pin(follow_to_the_end(context, client, id));
     tokio::pin!(work);
+    let mut stops = FuturesUnordered::new();
     let session = loop {
         tokio::select! {
             session = &mut work => break session.map_err(Failure::in_run)?,
+            Some(stopped) = stops.next(), if !stops.is_empty() => {
+                let stopped: Result<_, Fault> = stopped;
+                stopped.map_err(|fault| Failure::from(fault).in_run())?;
+            }
             pressed = interrupts.next() => match pressed {
                 Pressed::Detach => {
                     return Err(Failure::with_code(exit::INTERRUPTED, format!("detached; session {id} goes on"))
@@ -155,7 +161,8 @@ async fn attached(context: &Context, client: &Client, id: &str) -> Result<ExitCo
                 }
                 Pressed::Stop => {
                     out::note("stopping the session");
-                    client.stop_session(id, false).await.map_err(|fault| Failure::from(fault).in_run())?;
+                    // Beside the output: it goes on while the ladder is climbed.
+                    stops.push(client.stop_session(id, false));
                 }
             },
         }

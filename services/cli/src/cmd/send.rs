@@ -3,8 +3,11 @@
 use std::io::Read as _;
 
 use muster_client::{
-    Client, Fault, Reason, SendMessage, SendMode, WaitMessage, api::Message, json,
-    limits::MESSAGE_TEXT_BYTES, new_key,
+    Client, Fault, Reason, SendMessage, SendMode, WaitMessage,
+    api::{Message, MessageState},
+    json,
+    limits::MESSAGE_TEXT_BYTES,
+    new_key,
 };
 
 use crate::{args, context::Context, exit::Failure, out};
@@ -26,10 +29,15 @@ pub(crate) async fn run(context: &Context, send: args::Send) -> Result<(), Failu
         source: None,
     };
     let message = client.send_message(message, send.timeout).await?;
-    let message = match send.wait {
+    let replayed = message.replayed;
+    let mut message = match send.wait {
         None => message,
         Some(wait) => settled(&client, &message, wait, send.timeout).await?,
     };
+    message.replayed = replayed;
+    if send.wait.is_some() {
+        came_through(&message)?;
+    }
     if context.json {
         return out::json(&json(&message));
     }
@@ -70,6 +78,23 @@ async fn settled(
         })
 }
 
+/// A message that can come no further has an end of its own; some ends are no success.
+fn came_through(message: &Message) -> Result<(), Failure> {
+    match message.state() {
+        MessageState::Written | MessageState::Seen | MessageState::Done => Ok(()),
+        _ => {
+            let state = &json(message)["state"];
+            let state = state.as_str().unwrap_or_default();
+            let why = match message.state_reason.as_str() {
+                "" => String::new(),
+                reason => format!(" ({reason})"),
+            };
+            let text = format!("the message is {state}{why} (message {})", message.id);
+            Err(Failure::failed(text).hint("`muster session show` tells how its session stands"))
+        }
+    }
+}
+
 /// The text itself, or what standard input has, without its last newline.
 fn text(text: String) -> Result<String, Failure> {
     if text != "-" {
@@ -85,4 +110,33 @@ fn text(text: String) -> Result<String, Failure> {
         read.pop();
     }
     Ok(read)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_that_was_never_read_is_no_success() {
+        let message = |state: MessageState| Message {
+            state: state.into(),
+            ..Message::default()
+        };
+        for good in [
+            MessageState::Written,
+            MessageState::Seen,
+            MessageState::Done,
+        ] {
+            assert!(came_through(&message(good)).is_ok(), "{good:?}");
+        }
+        for bad in [
+            MessageState::Failed,
+            MessageState::Rejected,
+            MessageState::Cancelled,
+            MessageState::Unconfirmed,
+            MessageState::Interrupted,
+        ] {
+            assert!(came_through(&message(bad)).is_err(), "{bad:?}");
+        }
+    }
 }
