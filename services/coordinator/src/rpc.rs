@@ -26,9 +26,9 @@ use muster_proto::{
         tasks_service_server::TasksServiceServer,
     },
 };
-use muster_runtime::{AdmissionPermit, Clock, ServerBuilder};
+use muster_runtime::{AdmissionPermit, Clock, Peer, ServerBuilder};
 use tokio_util::sync::CancellationToken;
-use tonic::{Response, Status};
+use tonic::{Request, Response, Status};
 
 use crate::{app::App, feed::Feed};
 
@@ -138,6 +138,20 @@ impl Rpc {
             }
         })
     }
+}
+
+/// A place for a streaming call on the connection that it came on, to be held by its stream.
+fn admit<T>(method: &'static str, request: &Request<T>) -> Result<AdmissionPermit, Status> {
+    let streams = Peer::of(request).map(|peer| &peer.streams);
+    let streams = streams.ok_or_else(|| refuse(method, &Fault::internal("no peer is known")))?;
+    streams.try_enter().ok_or_else(|| {
+        let limit = streams.limit();
+        let fault = Fault::new(
+            Reason::StreamLimit,
+            format!("at most {limit} streams at the same time on one connection"),
+        );
+        refuse(method, &fault.with("limit", limit))
+    })
 }
 
 /// The status of a fault; a defect is logged under the reference that the client sees.

@@ -200,8 +200,9 @@ async fn run_until_told(config: Config) -> anyhow::Result<()> {
         tracing::debug!("{text}");
         let _ = process::announce_error(&text);
     }
+    ran?;
     tracing::info!("ended");
-    ran.map_err(Into::into)
+    Ok(())
 }
 
 fn config(up: &Up, binary: &Binary) -> anyhow::Result<Config> {

@@ -68,8 +68,9 @@ impl HostApi for Host {
             run: Some(wire::run_ref(run)),
         };
         let response = self
-            .unary(deadline, |channel| async move {
-                processes(channel).get(request).await
+            .ask(deadline, |channel| {
+                let request = request.clone();
+                async move { processes(channel).get(request).await }
             })
             .await?;
         wire::report(response.facts)
@@ -91,8 +92,9 @@ impl HostApi for Host {
                 session_id: session.to_string(),
             };
             let page = self
-                .unary(rest, |channel| async move {
-                    processes(channel).list(request).await
+                .ask(rest, |channel| {
+                    let request = request.clone();
+                    async move { processes(channel).list(request).await }
                 })
                 .await?;
             for facts in page.runs {
@@ -141,8 +143,9 @@ impl HostApi for Host {
             delivery_id: delivery.to_string(),
         };
         let response = self
-            .unary(deadline, |channel| async move {
-                processes(channel).get_delivery(request).await
+            .ask(deadline, |channel| {
+                let request = request.clone();
+                async move { processes(channel).get_delivery(request).await }
             })
             .await?;
         wire::answer(response.outcome.as_ref())
@@ -207,8 +210,9 @@ impl HostApi for Host {
             session_id: session.to_string(),
         };
         let response = self
-            .unary(deadline, |channel| async move {
-                processes(channel).find(request).await
+            .ask(deadline, |channel| {
+                let request = request.clone();
+                async move { processes(channel).find(request).await }
             })
             .await?;
         Ok(response

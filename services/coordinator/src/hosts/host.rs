@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
 
 use muster_domain::{
-    Fault, HostId, Timestamp, WorkspaceId, host,
+    Fault, HostId, Reason, Timestamp, WorkspaceId, host,
     limits::{self, GRPC_DECODE_BYTES},
 };
 use muster_proto::agent::{
@@ -11,7 +11,9 @@ use muster_proto::agent::{
     processes_service_client::ProcessesServiceClient, tails_service_client::TailsServiceClient,
 };
 use muster_runtime::{Clock, Tasks};
-use muster_transport::{Bootstrap, Dial, HostLink, Leased, LinkConfig, LinkParts};
+use muster_transport::{
+    Bootstrap, Dial, HostLink, Leased, LinkConfig, LinkError, LinkParts, StreamPermit,
+};
 use tokio::sync::{Semaphore, watch};
 use tonic::{Response, Status, transport::Channel};
 
@@ -21,6 +23,9 @@ use super::{
     handshake::{AgentHandshake, Facts},
     router::Router,
 };
+
+/// How long a question waits before it is asked again: a broken link may look up for a moment.
+const AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// What a host needs to be reached.
 #[derive(Debug)]
@@ -144,26 +149,60 @@ impl Host {
         }
     }
 
-    /// One call on a connection with a place for it, within `deadline` in all.
-    pub(super) async fn leased<T, F>(
+    /// A question: as [`Host::unary`], asked again when the link broke before the answer came.
+    pub(super) async fn ask<T, F>(
         &self,
         deadline: Duration,
-        lease: impl Future<Output = Result<Leased, muster_transport::LinkError>>,
-        call: impl FnOnce(Channel) -> F,
-    ) -> Result<(T, muster_transport::StreamPermit), Fault>
+        call: impl Fn(Channel) -> F,
+    ) -> Result<T, Fault>
     where
         F: Future<Output = Result<Response<T>, Status>>,
     {
         let end = self.clock.boottime().saturating_add(deadline);
-        let (channel, permit) = match Box::pin(lease).await {
-            Ok(leased) => leased.into_parts(),
-            Err(error) => return Err(self.no_channel(&error)),
-        };
-        match self.clock.timeout_at(end, Box::pin(call(channel))).await {
-            Ok(Ok(response)) => Ok((response.into_inner(), permit)),
-            Ok(Err(status)) => Err(self.failed(&status)),
-            Err(_) => Err(self.late()),
+        loop {
+            let rest = end.saturating_sub(self.clock.boottime());
+            match self.unary(rest, &call).await {
+                Err(fault) if self.is_cut(&fault, end) => self.clock.sleep(AGAIN_AFTER).await,
+                answer => return answer,
+            }
         }
+    }
+
+    /// A stream on a connection with a place for it, opened within `deadline` in all; asked
+    /// for again when the link broke before it was open.
+    pub(super) async fn open<T, F, L>(
+        &self,
+        deadline: Duration,
+        lease: impl Fn(Duration) -> L,
+        call: impl Fn(Channel) -> F,
+    ) -> Result<(T, StreamPermit), Fault>
+    where
+        F: Future<Output = Result<Response<T>, Status>>,
+        L: Future<Output = Result<Leased, LinkError>>,
+    {
+        let end = self.clock.boottime().saturating_add(deadline);
+        loop {
+            let rest = end.saturating_sub(self.clock.boottime());
+            let (channel, permit) = match Box::pin(lease(rest)).await {
+                Ok(leased) => leased.into_parts(),
+                Err(error) => return Err(self.no_channel(&error)),
+            };
+            let fault = match self.clock.timeout_at(end, Box::pin(call(channel))).await {
+                Ok(Ok(response)) => return Ok((response.into_inner(), permit)),
+                Ok(Err(status)) => self.failed(&status),
+                Err(_) => return Err(self.late()),
+            };
+            if !self.is_cut(&fault, end) {
+                return Err(fault);
+            }
+            self.clock.sleep(AGAIN_AFTER).await;
+        }
+    }
+
+    /// The link broke, and there is time to ask again.
+    fn is_cut(&self, fault: &Fault, end: Duration) -> bool {
+        fault.reason() == Reason::HostUnreachable
+            && self.clock.boottime().saturating_add(AGAIN_AFTER) < end
     }
 
     pub(super) fn failed(&self, status: &Status) -> Fault {
@@ -174,7 +213,7 @@ impl Host {
         faults::late(&self.name, &self.view.borrow())
     }
 
-    fn no_channel(&self, error: &muster_transport::LinkError) -> Fault {
+    fn no_channel(&self, error: &LinkError) -> Fault {
         faults::no_channel(&self.name, &self.view.borrow(), error)
     }
 }

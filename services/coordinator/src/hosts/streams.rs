@@ -29,9 +29,14 @@ impl Host {
         let request = self.follow_request(call, deadline).await?;
         let rest = end.saturating_sub(self.clock.boottime());
         let (mut events, permit) = self
-            .leased(rest, self.link.tails(rest), |channel| async move {
-                tails(channel).follow(request).await
-            })
+            .open(
+                rest,
+                |rest| self.link.tails(rest),
+                |channel| {
+                    let request = request.clone();
+                    async move { tails(channel).follow(request).await }
+                },
+            )
             .await?;
         let (name, view) = (self.name.clone(), self.view.clone());
         Ok(Box::pin(async_stream::stream! {
@@ -149,8 +154,9 @@ impl Host {
             path,
             no_follow: false,
         };
-        self.unary(deadline, |channel| async move {
-            files(channel).stat(request).await
+        self.ask(deadline, |channel| {
+            let request = request.clone();
+            async move { files(channel).stat(request).await }
         })
         .await
     }
@@ -167,8 +173,9 @@ impl Host {
             page_token: page.token,
         };
         let response = self
-            .unary(deadline, |channel| async move {
-                files(channel).list(request).await
+            .ask(deadline, |channel| {
+                let request = request.clone();
+                async move { files(channel).list(request).await }
             })
             .await?;
         let next = response.next_page_token;
@@ -189,9 +196,14 @@ impl Host {
             length: call.length,
         };
         let (mut chunks, permit) = self
-            .leased(deadline, self.link.files(deadline), |channel| async move {
-                files(channel).read(request).await
-            })
+            .open(
+                deadline,
+                |rest| self.link.files(rest),
+                |channel| {
+                    let request = request.clone();
+                    async move { files(channel).read(request).await }
+                },
+            )
             .await?;
         let (name, view) = (self.name.clone(), self.view.clone());
         Ok(Box::pin(async_stream::stream! {

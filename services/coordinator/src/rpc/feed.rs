@@ -9,10 +9,10 @@ use muster_proto::{
         subscribe_request::Command as Wire, subscribe_response::Frame as WireFrame,
     },
 };
-use muster_runtime::{Clock, server::admit};
+use muster_runtime::Clock;
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
-use super::{Frames, Rpc, ending, refuse, show};
+use super::{Frames, Rpc, admit, ending, refuse, show};
 use crate::feed::{Command, Event, Frame, Item, Subscriber, Subscription};
 
 #[async_trait]
@@ -23,7 +23,7 @@ impl FeedService for Rpc {
         &self,
         request: Request<Streaming<pb::SubscribeRequest>>,
     ) -> Result<Response<Self::SubscribeStream>, Status> {
-        let place = admit(&request)?;
+        let place = admit("Subscribe", &request)?;
         let client = Client {
             commands: request.into_inner(),
             subscriber: self.feed.subscriber(),

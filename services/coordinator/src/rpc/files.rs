@@ -5,10 +5,9 @@ use muster_proto::{
     convert::page,
     public::{self as pb, files_service_server::FilesService},
 };
-use muster_runtime::server::admit;
 use tonic::{Request, Response, Status, async_trait};
 
-use super::{Frames, Rpc, show};
+use super::{Frames, Rpc, admit, show};
 
 #[async_trait]
 impl FilesService for Rpc {
@@ -53,7 +52,7 @@ impl FilesService for Rpc {
         &self,
         request: Request<pb::ReadFileRequest>,
     ) -> Result<Response<Self::ReadFileStream>, Status> {
-        let place = admit(&request)?;
+        let place = admit("ReadFile", &request)?;
         let pb::ReadFileRequest {
             host,
             path,

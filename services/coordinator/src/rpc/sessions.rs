@@ -8,10 +8,9 @@ use muster_proto::{
     convert::{enums, id, page, session},
     public::{self as pb, sessions_service_server::SessionsService},
 };
-use muster_runtime::server::admit;
 use tonic::{Request, Response, Status, async_trait};
 
-use super::{CALL, Frames, Rpc, show};
+use super::{CALL, Frames, Rpc, admit, show};
 use crate::{
     app::{ListSessions, SessionView, StartRequest, TailFrame, TailRequest, TailStart},
     hosts::api::RunFile,
@@ -144,7 +143,7 @@ impl SessionsService for Rpc {
         &self,
         request: Request<pb::TailRequest>,
     ) -> Result<Response<Self::TailStream>, Status> {
-        let place = admit(&request)?;
+        let place = admit("Tail", &request)?;
         let request = request.into_inner();
         let opened = self.answer("Tail", async { self.app.tail(tail(request)?).await });
         let frames = opened.await?.into_inner();

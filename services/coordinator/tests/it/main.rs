@@ -9,6 +9,7 @@
 mod agent;
 mod app;
 mod feed;
+mod rpc;
 mod sessions;
 mod store;
 mod world;
