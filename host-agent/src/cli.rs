@@ -199,6 +199,15 @@ fn config(serve: Serve) -> anyhow::Result<AgentConfig> {
         protected: all(serve.protected)?,
         allow_root: serve.allow_root,
         disk_floor: (serve.disk_floor_bytes, serve.disk_floor_percent.min(100)),
-        launcher: Launcher::default(),
+        launcher: launcher(),
     })
+}
+
+/// How keepers are started. Their environment is empty, but for the fail point of a test.
+fn launcher() -> Launcher {
+    let launcher = Launcher::default();
+    match std::env::var_os("MUSTER_FAILPOINT") {
+        Some(place) if cfg!(feature = "failpoints") => launcher.env("MUSTER_FAILPOINT", place),
+        _ => launcher,
+    }
 }

@@ -22,8 +22,8 @@ use muster_proto::{
     },
     fault::into_status,
 };
-use muster_runtime::{Admission, AdmissionPermit, Clock, ServerBuilder, Tasks};
-use tonic::Status;
+use muster_runtime::{AdmissionPermit, Clock, Peer, ServerBuilder, Tasks};
+use tonic::{Request, Status};
 
 use crate::{
     files::Roots,
@@ -52,7 +52,6 @@ pub(crate) struct Shared {
     pub(crate) tails: Tails,
     pub(crate) pipes: Pipes,
     pub(crate) processes: Processes,
-    pub(crate) admission: Admission,
 }
 
 impl Services {
@@ -101,15 +100,19 @@ impl Services {
         })
         .await
     }
+}
 
-    /// A place for one stream.
-    fn enter(&self) -> Result<AdmissionPermit, Status> {
-        self.shared.admission.try_enter().ok_or_else(|| {
-            let most = self.shared.admission.limit();
-            let why = format!("at most {most} streams at the same time");
-            refuse(&Fault::new(Reason::StreamLimit, why).with("limit", most))
-        })
-    }
+/// A place for one stream on the connection that it is asked for on: connections do not take
+/// places from each other, and a coordinator opens as many as its sessions need.
+fn enter<T>(request: &Request<T>) -> Result<AdmissionPermit, Status> {
+    let Some(peer) = Peer::of(request) else {
+        return Err(refuse(&Fault::internal("a connection without a peer")));
+    };
+    peer.streams.try_enter().ok_or_else(|| {
+        let most = peer.streams.limit();
+        let why = format!("at most {most} streams at the same time on one connection");
+        refuse(&Fault::new(Reason::StreamLimit, why).with("limit", most))
+    })
 }
 
 fn refuse(fault: &Fault) -> Status {

@@ -3,9 +3,9 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use muster_domain::{Timestamp, limits};
+use muster_domain::Timestamp;
 use muster_runtime::{
-    Admission, Clock, ServerBuilder, ServerWindows, Tasks,
+    Clock, ServerBuilder, ServerWindows, Tasks,
     lock::LockFile,
     server::{PeerListener, PeerPolicy},
     socket,
@@ -166,7 +166,6 @@ fn prepare(
         tails: Tails::new(clock.clone(), tasks),
         pipes: Pipes::new(clock.clone()),
         processes,
-        admission: Admission::new(limits::ADMITTED_STREAMS),
         clock,
     };
     let services = Services {

@@ -7,7 +7,7 @@ use muster_proto::agent::{
 };
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
-use super::{Responses, Services, admitted, refuse};
+use super::{Responses, Services, admitted, enter, refuse};
 use crate::files::{self, Range, WholeFile};
 
 #[async_trait]
@@ -31,7 +31,7 @@ impl FilesService for Services {
         &self,
         request: Request<ReadRequest>,
     ) -> Result<Response<Self::ReadStream>, Status> {
-        let permit = self.enter()?;
+        let permit = enter(&request)?;
         let request = request.into_inner();
         let range = self.blocking("open", move |shared| Range::open(&shared.roots, &request));
         let range = range.await?;

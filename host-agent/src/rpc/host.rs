@@ -12,7 +12,7 @@ use muster_proto::{
 };
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
-use super::{Responses, Services, admitted, refuse};
+use super::{Responses, Services, admitted, enter, refuse};
 use crate::host::read_limits;
 
 /// How often limits are looked at.
@@ -41,7 +41,7 @@ impl HostService for Services {
         &self,
         request: Request<Streaming<WatchRequest>>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        let permit = self.enter()?;
+        let permit = enter(&request)?;
         let events = self.clone().beats(request.into_inner());
         Ok(Response::new(admitted(permit, events)))
     }

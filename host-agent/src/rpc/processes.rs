@@ -11,7 +11,7 @@ use muster_proto::{
 };
 use tonic::{Request, Response, Status, async_trait};
 
-use super::{Responses, Services, admitted, audited::run_target, refuse, tails::run_key};
+use super::{Responses, Services, admitted, audited::run_target, enter, refuse, tails::run_key};
 use crate::{processes::Input, run_dir::RunKey};
 
 #[async_trait]
@@ -71,9 +71,9 @@ impl ProcessesService for Services {
 
     async fn watch(
         &self,
-        _request: Request<WatchRunsRequest>,
+        request: Request<WatchRunsRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        let permit = self.enter()?;
+        let permit = enter(&request)?;
         let events = self.shared.processes.watch();
         Ok(Response::new(admitted(permit, events)))
     }

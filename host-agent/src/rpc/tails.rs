@@ -10,7 +10,7 @@ use muster_proto::{
 };
 use tonic::{Request, Response, Status, async_trait};
 
-use super::{Responses, Services, Shared, admitted};
+use super::{Responses, Services, Shared, admitted, enter};
 use crate::{
     run_dir::{ExitRecord, Home, RunKey, STDERR, STREAM},
     tails::{Ending, Framing, HASH_BYTES, RootedName, Start, Wanted},
@@ -24,7 +24,7 @@ impl TailsService for Services {
         &self,
         request: Request<FollowRequest>,
     ) -> Result<Response<Self::FollowStream>, Status> {
-        let permit = self.enter()?;
+        let permit = enter(&request)?;
         let request = request.into_inner();
         let events = self.blocking("tail open", move |shared| {
             shared.tails.follow(wanted(shared, request)?)
