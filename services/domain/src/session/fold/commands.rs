@@ -2,6 +2,7 @@
 
 use super::{
     Fold,
+    end::ladder,
     types::{Accepted, Action, Command, Mode, Text},
 };
 use crate::{
@@ -225,7 +226,7 @@ impl Fold {
             self.check_link()?;
             self.at_once(Action::Stop {
                 run: self.state.run.no,
-                rungs: Vec::new(),
+                rungs: ladder(),
                 survivors: true,
             });
         }
@@ -258,10 +259,10 @@ impl Fold {
             });
         }
         if !self.state.is_over() {
-            return Err(Fault::new(
-                Reason::SessionAlive,
-                "the session has not ended",
-            ));
+            return Err(
+                Fault::new(Reason::SessionAlive, "the session has not ended")
+                    .with_hint("`muster session stop` ends it"),
+            );
         }
         self.check_link()?;
         self.next_run(now);

@@ -186,7 +186,7 @@ impl Fold {
 }
 
 /// The ladder of a closable program (DESIGN §4.2).
-fn ladder() -> Vec<Rung> {
+pub(super) fn ladder() -> Vec<Rung> {
     let rung = |step, wait| Rung { step, wait };
     vec![
         rung(Step::CloseStdin, limits::STOP_CLOSE_WAIT),
