@@ -23,6 +23,8 @@ use crate::serve::{self, Config, StartError};
 
 /// How long a detached coordinator may take until it is ready.
 const READY_WITHIN: Duration = Duration::from_secs(60);
+/// Exit code when somebody else has what this coordinator needs.
+const OCCUPIED: u8 = 4;
 /// How long the rest may take to end after the coordinator has.
 const SHUTDOWN: Duration = Duration::from_secs(5);
 /// What an agent's settings for tests and logs are called; passed on to the agent.
@@ -114,7 +116,12 @@ pub fn up_main(binary: &Binary, args: impl IntoIterator<Item = OsString>) -> Exi
                 .downcast_ref::<StartError>()
                 .and_then(StartError::hint);
             complain(&format!("{error:#}"), hint.as_deref());
-            ExitCode::FAILURE
+            match error.downcast_ref::<StartError>() {
+                Some(StartError::Locked { .. } | StartError::Socket { .. }) => {
+                    ExitCode::from(OCCUPIED)
+                }
+                _ => ExitCode::FAILURE,
+            }
         }
     }
 }

@@ -1,10 +1,13 @@
 //! `muster up`: the coordinator, with the host agent of this machine.
 
-use std::{ffi::OsString, process::ExitCode};
+use std::{ffi::OsString, process::ExitCode, time::Duration};
 
 use muster_coordinator::up::{Binary, up_main};
 
 use crate::{context::Context, out};
+
+/// How long a coordinator may take to say that it is there.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(3);
 
 /// Runs it; `args` begin with the program's name. In the background, one that answers is as
 /// good as a new one.
@@ -29,7 +32,13 @@ fn answering() -> Option<String> {
         .enable_all()
         .build()
         .ok()?;
-    let reached = runtime.block_on(async { context.client().ok()?.reach().await.ok() });
+    // Asked, not only connected to: another program may listen on the socket.
+    let ask = async {
+        let client = context.client().ok()?.with_deadline(ANSWERS_WITHIN);
+        client.reach().await.ok()?;
+        client.status().await.ok()
+    };
+    let status = runtime.block_on(ask);
     runtime.shutdown_background();
-    reached.map(|()| context.address)
+    status.map(|_| context.address)
 }
