@@ -33,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Streaming;
 
 const BINARIES: Binaries = Binaries {
-    muster: env!("CARGO_BIN_EXE_fake-program"),
+    muster: env!("CARGO_BIN_EXE_muster-under-test"),
     program: env!("CARGO_BIN_EXE_fake-program"),
 };
 

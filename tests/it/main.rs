@@ -5,14 +5,21 @@
     reason = "every function here is part of a test, helpers too"
 )]
 
+mod bad_input;
+mod crash;
+mod crash_keeper;
+mod docs;
+mod failpoints;
 mod kit;
-mod limits;
+mod run;
+mod scale;
+mod sessions;
 mod tidy;
 
 use muster_e2e::{Binaries, World};
 
 const BINARIES: Binaries = Binaries {
-    muster: env!("CARGO_BIN_EXE_fake-program"),
+    muster: env!("CARGO_BIN_EXE_muster-under-test"),
     program: env!("CARGO_BIN_EXE_fake-program"),
 };
 

@@ -262,9 +262,9 @@ fn inside_a_session_nothing_is_started() {
     let with = format!("MUSTER_ADDR={address}");
     let inner = [
         "run",
-        "--env",
-        &with,
         "--",
+        "env",
+        &with,
         muster,
         "run",
         "--",
