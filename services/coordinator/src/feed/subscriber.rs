@@ -1,5 +1,7 @@
 //! One client of the feed.
 
+mod snapshot;
+
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
@@ -15,16 +17,12 @@ use muster_domain::{
 use tokio::sync::watch;
 
 use super::{
-    frame::{Command, Event, Frame, Item, Subscription},
+    frame::{Command, Event, Frame, Subscription},
     hub::{Pulled, Shared},
     subscription::{Session, Stage, Workspace, changed},
 };
-use crate::store::{Revised, Row};
+use crate::store::Revised;
 
-/// Rows of a workspace snapshot that are read at once.
-const SNAPSHOT_ROWS: u32 = 100;
-/// Messages of a session's snapshot; older ones are listed.
-const SNAPSHOT_MESSAGES: u32 = 200;
 /// After so many semantic frames one preview may go (F12).
 const SEMANTIC_IN_A_ROW: u32 = 8;
 
@@ -233,93 +231,6 @@ impl Subscriber {
         let workspace = self.workspace.iter().map(|workspace| &workspace.stage);
         let sessions = self.sessions.values().map(|session| &session.stage);
         workspace.chain(sessions).filter_map(Stage::cursor)
-    }
-
-    /// Goes on with a snapshot. `false`: none is due.
-    async fn snapshot(&mut self) -> Result<bool, Fault> {
-        if let Some(workspace) = &self.workspace {
-            let (key, revision) = match &workspace.stage {
-                Stage::Wanted => (None, None),
-                Stage::Paged(key, revision) => (Some(key.clone()), Some(*revision)),
-                Stage::Live(_) => return self.session_snapshot().await,
-            };
-            let page = self
-                .shared
-                .store
-                .snapshot(&self.shared.workspace, key.as_ref(), SNAPSHOT_ROWS)
-                .await?;
-            let begins = revision.is_none();
-            let revision = revision.unwrap_or(page.revision);
-            let of = Subscription::Workspace;
-            if begins {
-                self.out.push_back(Frame::SnapshotBegin(of, revision));
-            }
-            for row in page.rows {
-                let item = self.item(row).await?;
-                self.out.push_back(Frame::Item(of, item));
-            }
-            let stage = match page.next {
-                Some(key) => Stage::Paged(key, revision),
-                None => {
-                    self.out.push_back(Frame::SnapshotEnd(of, revision));
-                    Stage::Live(revision)
-                }
-            };
-            self.workspace = Some(Workspace { stage });
-            return Ok(true);
-        }
-        self.session_snapshot().await
-    }
-
-    async fn item(&self, row: Row) -> Result<Item, Fault> {
-        Ok(match row {
-            Row::Host(host) => Item::Host(Box::new(self.shared.views.host(host))),
-            Row::Task(task) => Item::Task(Box::new(task)),
-            Row::Session(state) => {
-                let state = crate::app::newest(&*self.shared.sessions, *state);
-                Item::Session(Box::new(self.shared.views.session(state).await?))
-            }
-        })
-    }
-
-    async fn session_snapshot(&mut self) -> Result<bool, Fault> {
-        let wanted = self
-            .sessions
-            .iter()
-            .find(|(_, session)| matches!(session.stage, Stage::Wanted));
-        let Some(id) = wanted.map(|(id, _)| *id) else {
-            return Ok(false);
-        };
-        let of = Subscription::Session(id);
-        let taken = self
-            .shared
-            .store
-            .session_snapshot(id, SNAPSHOT_MESSAGES)
-            .await?;
-        let Some(taken) = taken else {
-            self.sessions.remove(&id);
-            return Ok(true);
-        };
-        let state = crate::app::newest(&*self.shared.sessions, taken.state);
-        let view = self.shared.views.session(state).await?;
-        let Some(session) = self.sessions.get_mut(&id) else {
-            return Ok(true);
-        };
-        let revision = taken.revision;
-        self.out.push_back(Frame::SnapshotBegin(of, revision));
-        self.out
-            .push_back(Frame::Item(of, Item::Session(Box::new(view))));
-        for message in taken.messages {
-            session.growth.has(&message);
-            self.out.push_back(Frame::Item(
-                of,
-                Item::Message(Box::new(message), session.host.clone()),
-            ));
-        }
-        self.out.push_back(Frame::SnapshotEnd(of, revision));
-        session.stage = Stage::Live(revision);
-        session.unseen = true;
-        Ok(true)
     }
 
     /// Pulls the next commits for those who are furthest behind. `false`: nobody is behind.
