@@ -10,6 +10,7 @@ mod agent;
 mod app;
 mod feed;
 mod rpc;
+mod serve;
 mod sessions;
 mod store;
 mod world;

@@ -1,8 +1,9 @@
 //! One session over several lives of the coordinator.
 
-use muster_proto::public::SessionStatus as Status;
+use muster_proto::public::{self as pb, SessionStatus as Status};
+use muster_runtime::Clock;
 
-use crate::world::{World, eventually};
+use crate::world::{World, eventually, id, start};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s35_live_sessions_are_taken_up_where_they_were() {
@@ -66,5 +67,51 @@ async fn s35_what_was_so_once_is_not_said_of_a_host_that_is_away() {
         world.agent.received(session) == ["waits"]
     })
     .await;
+    coordinator.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s35_a_thousand_live_sessions_are_taken_up() {
+    const COUNT: usize = 1_000;
+    let mut world = World::new();
+    let coordinator = world.coordinator().await;
+    let mut ids = Vec::new();
+    for number in 0..COUNT {
+        let request = pb::StartSessionRequest {
+            no_wait: true,
+            ..start(&number.to_string())
+        };
+        let started = coordinator.sessions().start_session(request).await.unwrap();
+        ids.push(id(&started.into_inner().session.unwrap()));
+    }
+    eventually("all were started", async || world.agent.spawned() == COUNT).await;
+    coordinator.until(ids[COUNT - 1], Status::Running).await;
+    coordinator.end().await;
+
+    for id in &ids {
+        world.agent.print(*id, b"meanwhile\n");
+    }
+    let clock = Clock::system();
+    let began = clock.boottime();
+    let coordinator = world.coordinator().await;
+    let list = || pb::ListSessionsRequest {
+        page_size: u32::try_from(COUNT).unwrap(),
+        live: true,
+        ..pb::ListSessionsRequest::default()
+    };
+    eventually(
+        "all run, and what was printed meanwhile is read",
+        async || {
+            let listed = coordinator.sessions().list_sessions(list()).await.unwrap();
+            let listed = listed.into_inner().sessions;
+            let read = |session: &&pb::Session| {
+                session.status() == Status::Running
+                    && session.cursor.is_some_and(|cursor| cursor.offset == 10)
+            };
+            listed.iter().filter(read).count() == COUNT
+        },
+    )
+    .await;
+    eprintln!("taken up in {:?}", clock.boottime() - began);
     coordinator.end().await;
 }
