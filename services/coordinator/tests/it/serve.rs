@@ -94,6 +94,7 @@ async fn what_cannot_be_used_is_named_with_what_to_do() {
         "a file"
     );
 
+    std::fs::remove_file(data.join("coordinator.sock")).unwrap();
     std::fs::write(data.join("muster.db"), "no database ".repeat(100)).unwrap();
     let damaged = refused(config(folder.path())).await;
     assert!(matches!(damaged, StartError::Store { .. }), "{damaged}");
