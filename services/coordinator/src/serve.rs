@@ -80,6 +80,20 @@ pub async fn run(
     let database = config.data_dir.join("muster.db");
     let store = SqliteStore::open(&database, clock.clone()).await?;
     let store: store::Handle = Arc::new(store);
+    let ran = Box::pin(run_on(&store, config, clock, tasks, end, ready)).await;
+    // Also after a start that came to nothing: the lock is freed only when no write is left.
+    store.close().await;
+    ran
+}
+
+async fn run_on(
+    store: &store::Handle,
+    config: Config,
+    clock: Clock,
+    tasks: &Tasks,
+    end: tokio_util::sync::CancellationToken,
+    ready: impl FnOnce(&str),
+) -> Result<(), StartError> {
     let (listener, _socket) = socket::bind(&config.socket()).await?;
     let address = config.address();
     let core = Core::open(CoreParts {
@@ -96,7 +110,7 @@ pub async fn run(
         end,
     })
     .await?;
-    core.reach(Workstation { config }.host(&store, &clock).await?, tasks);
+    core.reach(Workstation { config }.host(store, &clock).await?, tasks);
     let incoming = PeerListener::new(listener, PeerPolicy::own_user()).into_incoming();
     let served = Box::pin(core.serve(incoming, || ready(&address))).await;
     core.close().await;
