@@ -304,6 +304,7 @@ impl Bench<'_> {
             FilesServiceClient::new(self.api.channel()).max_decoding_message_size(8 << 20);
         let start = boottime_ns();
         let request = ReadFileRequest {
+            host: "local".to_owned(),
             path: path.to_owned(),
             ..ReadFileRequest::default()
         };
