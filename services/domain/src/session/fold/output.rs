@@ -209,7 +209,13 @@ impl Fold {
             self.state.run.outputs += 1;
             self.state.messages += 1;
             let message = self.new_output(place, now);
-            self.pending.touch(now);
+            // Growth is shown of messages that are committed, and the first piece of one is to
+            // be seen at once (F16). There are only a few such messages in a run (S22).
+            if matches!(message.body, Body::Text(_)) {
+                self.pending.boundary(now);
+            } else {
+                self.pending.touch(now);
+            }
             self.pending.add(&message);
             self.growing = Some(Growing { message });
         }

@@ -236,9 +236,21 @@ fn f16_growth_is_shown_at_once_then_ten_times_a_second() {
 }
 
 #[test]
-fn f17_growth_is_committed_once_a_second() {
+fn f16_the_first_piece_of_a_message_is_committed_at_once() {
     let mut world = World::running();
     world.stream = b"x".to_vec();
+    world.tail(1);
+    assert!(world.take(), "subscribers are told of the message now");
+    assert_eq!(world.taken.clone().unwrap().changeset.chunks[0].text, "x");
+}
+
+#[test]
+fn f17_growth_is_committed_once_a_second() {
+    let mut world = World::running();
+    world.stream = b"wx".to_vec();
+    world.tail(1);
+    assert!(world.take());
+    world.commit();
     world.tail(1);
     assert!(!world.take());
     let due = world.now.plus(limits::FLUSH_AFTER);
@@ -249,7 +261,7 @@ fn f17_growth_is_committed_once_a_second() {
     let changeset = world.taken.clone().unwrap().changeset;
     assert_eq!(changeset.chunks[0].text, "x");
     let row = changeset.session.unwrap().row;
-    assert_eq!(row.run.consumed, 1, "text and cursor in one commit (R2)");
+    assert_eq!(row.run.consumed, 2, "text and cursor in one commit (R2)");
     world.commit();
     assert_eq!(world.fold.growth(), None);
     assert_eq!(world.now.since(due), Duration::ZERO);
