@@ -267,13 +267,24 @@ async fn s35_a_restart_goes_on_at_the_cursor() {
     assert_eq!(world.sessions.count(FakeHost::host_id()), 1);
 }
 
+async fn eventually_output(world: &World, id: SessionId, text: &str) {
+    let until = world.clock.boottime() + Duration::from_secs(60);
+    while world.output(id).await != text {
+        assert!(world.clock.boottime() < until, "{text:?} is not stored");
+        world.clock.sleep(Duration::from_millis(2)).await;
+    }
+}
+
 #[tokio::test]
 async fn what_is_in_hand_is_committed_at_the_shutdown() {
     let world = World::new();
     let id = world.running("a").await;
     let mut live = world.sessions.live(id).unwrap();
-    world.host.print(id, "abc");
-    let seen = live.wait_for(|live| live.growing.as_ref().is_some_and(|g| &*g.text == "abc"));
+    // The first piece of a message is committed at once, what follows within a second.
+    world.host.print(id, "ab");
+    eventually_output(&world, id, "ab").await;
+    world.host.print(id, "c");
+    let seen = live.wait_for(|live| live.growing.as_ref().is_some_and(|g| &*g.text == "c"));
     world
         .clock
         .timeout(Duration::from_secs(60), seen)

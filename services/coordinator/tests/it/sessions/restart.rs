@@ -87,7 +87,12 @@ async fn r2_output_goes_on_at_the_committed_cursor() {
 async fn r3_a_shutdown_commits_what_is_folded() {
     let mut world = World::new();
     let key = world.started(None).await;
-    world.host.print(key, "not a second old\n");
+    // The first piece of a message is committed at once, what follows within a second.
+    world.host.print(key, "not a");
+    world
+        .until(key.session, |state| state.run.consumed == 5)
+        .await;
+    world.host.print(key, " second old\n");
     let live = world.sessions.live(key.session).unwrap();
     eventually("it is folded", async || {
         live.borrow().growing.clone().map(|_| ())
