@@ -129,21 +129,15 @@ async fn s38_a_start_over_a_task_that_moved_is_refused_whole() {
 async fn f16_growing_text_is_shown_before_it_is_committed() {
     let world = World::new();
     let key = world.started(None).await;
-    let mut live = world.sessions.live(key.session).unwrap();
+    let live = world.sessions.live(key.session).unwrap();
     world.host.print(key, "first ");
-    let shown = live
-        .wait_for(|live| live.growing.is_some())
-        .await
-        .unwrap()
-        .clone();
-    let growing = shown.growing.clone().unwrap();
-    assert_eq!((growing.from, &*growing.text), (0, "first "));
-    live.wait_for(|live| live.growing.is_none()).await.unwrap();
+    world
+        .until(key.session, |state| state.run.consumed == 6)
+        .await;
     world.host.print(key, "second");
-    live.wait_for(|live| {
-        let growing = live.growing.as_ref();
-        growing.is_some_and(|growing| growing.from == 6 && &*growing.text == "second")
+    eventually("it is shown before it is committed", async || {
+        let growing = live.borrow().growing.clone()?;
+        (growing.from == 6 && &*growing.text == "second").then_some(())
     })
-    .await
-    .unwrap();
+    .await;
 }
