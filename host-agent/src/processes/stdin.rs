@@ -32,7 +32,8 @@ impl Processes {
     /// payload back.
     ///
     /// # Errors
-    /// `RUN_NOT_FOUND`, `NOT_A_LINE`, `MESSAGE_TOO_LARGE`, `DELIVERY_LIMIT`.
+    /// `RUN_NOT_FOUND`, `NOT_A_LINE`, `MESSAGE_TOO_LARGE`, `DELIVERY_LIMIT`; `NOT_READY`: the
+    /// keeper lives and says nothing, so nobody knows whether it took the payload.
     pub(crate) async fn deliver(
         &self,
         key: RunKey,
@@ -180,7 +181,11 @@ impl Processes {
             _ if nobody => OutcomeKind::NoKeeper,
             // It lives and does not answer; it may have taken the payload or not.
             _ if found.is_none() => {
-                return Err(no_keeper(key)
+                let why = format!(
+                    "the keeper of run {} of session {} does not answer now",
+                    key.run, key.session
+                );
+                return Err(Fault::new(Reason::NotReady, why)
                     .with_hint("send the identical delivery again")
                     .with_internal(error));
             }

@@ -225,6 +225,35 @@ async fn a_dead_keeper_is_replaced_and_a_dead_pair_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn r5_a_keeper_that_says_nothing_is_not_called_dead() {
+    let (agent, clients) = Agent::start().await;
+    let session = id();
+    spawn(&clients, &session, ECHO, StdinMode::Held).await;
+    let facts = until(&clients, &session, RunState::Alive).await;
+    let keeper = facts.keeper.unwrap().pid;
+    kill(keeper, rustix::process::Signal::STOP);
+    let request = || DeliverRequest {
+        mutation: mutation("d"),
+        run: run(&session),
+        payload: "x\n".to_owned().into(),
+        wait: None,
+        single_line: true,
+    };
+    let silent = said(clients.processes().deliver(request()).await).unwrap_err();
+    assert_eq!(silent.reason(), muster_domain::Reason::NotReady);
+    kill(keeper, rustix::process::Signal::CONT);
+    let outcome = deliver(&clients, &session, "d", "x\n").await;
+    assert_eq!(outcome.kind(), OutcomeKind::Delivered);
+    let again = deliver(&clients, &session, "d", "x\n").await;
+    assert!(again.already, "{again:?}");
+    stop(&clients, stop_request(&session)).await;
+    until(&clients, &session, RunState::Exited).await;
+    let folder = format!("sessions/{session}/runs/1/stream.jsonl");
+    let printed = std::fs::read_to_string(agent.home().join(folder)).unwrap();
+    assert_eq!(printed, "got x\n", "written once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_of_another_boot_is_lost_and_never_signalled() {
     let (mut agent, clients) = Agent::start().await;
     let session = id();
