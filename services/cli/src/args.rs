@@ -28,7 +28,7 @@ pub(crate) enum Command {
     /// Carries the host agent
     #[command(hide = true, disable_help_flag = true)]
     Agent(Rest),
-    /// End the coordinator; sessions go on
+    /// End the coordinator; sessions go on unless --sessions stops them
     Down {
         /// Stop all sessions first
         #[arg(long)]

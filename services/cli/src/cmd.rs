@@ -27,7 +27,9 @@ pub(crate) async fn run(context: Context, command: Command) -> Result<ExitCode, 
         Command::Up(_) | Command::Agent(_) => {
             Err(Failure::usage("`up` and `agent` have to be the first word"))
         }
-        Command::Down { sessions, agent } => down::run(&context, sessions, agent).await,
+        Command::Down { sessions, agent } => {
+            down::run(&context, down::Asked { sessions, agent }).await
+        }
         Command::Status => status::run(&context).await,
         Command::Version => version::run(&context).await,
         Command::Session(command) => session::run(&context, command).await,

@@ -12,16 +12,25 @@ use crate::{context::Context, exit::Failure, out};
 const END_WITHIN: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
+/// What is ended beside the coordinator.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    /// All sessions, before it.
+    pub(crate) sessions: bool,
+    /// This machine's host agent.
+    pub(crate) agent: bool,
+}
+
 /// Ends the coordinator and waits until it is gone. Succeeds when none runs, and says so.
-pub(crate) async fn run(context: &Context, sessions: bool, agent: bool) -> Result<(), Failure> {
+pub(crate) async fn run(context: &Context, asked: Asked) -> Result<(), Failure> {
     let client = context.client()?;
-    let stopped = match client.shutdown(sessions, agent).await {
+    let stopped = match client.shutdown(asked.sessions, asked.agent).await {
         Ok(stopped) => stopped,
         Err(fault)
             if fault.reason() == Reason::CoordinatorUnreachable
                 && client.reach().await.is_err() =>
         {
-            return said(context, false, 0);
+            return said(context, asked, false, 0);
         }
         Err(fault) => return Err(fault.into()),
     };
@@ -37,19 +46,28 @@ pub(crate) async fn run(context: &Context, sessions: bool, agent: bool) -> Resul
         }
         clock.sleep(LOOK_EVERY).await;
     }
-    said(context, true, stopped)
+    said(context, asked, true, stopped)
 }
 
-fn said(context: &Context, ran: bool, stopped: u32) -> Result<(), Failure> {
+fn said(context: &Context, asked: Asked, ran: bool, stopped: u32) -> Result<(), Failure> {
     if context.json {
         return out::json(&json!({ "ran": ran, "stopped_sessions": stopped }));
     }
-    match (ran, stopped) {
-        (false, _) => out::note("no coordinator runs"),
-        (true, 0) => out::note("the coordinator has ended; sessions go on"),
-        (true, count) => out::note(&format!(
-            "the coordinator has ended; {count} sessions were stopped"
-        )),
+    if !ran {
+        out::note("no coordinator runs");
+        return Ok(());
     }
+    let agent = if asked.agent {
+        " and the host agent have"
+    } else {
+        " has"
+    };
+    let sessions = match (asked.sessions, stopped) {
+        (false, _) => "sessions go on".to_owned(),
+        (true, 0) => "no session ran".to_owned(),
+        (true, 1) => "one session was stopped".to_owned(),
+        (true, count) => format!("{count} sessions were stopped"),
+    };
+    out::note(&format!("the coordinator{agent} ended; {sessions}"));
     Ok(())
 }
