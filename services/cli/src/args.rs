@@ -8,7 +8,7 @@ use crate::duration::parse as duration;
 
 /// Runs and supervises coding-agent sessions on every machine you own.
 #[derive(Debug, Parser)]
-#[command(name = "muster", version, about, max_term_width = 100)]
+#[command(name = "muster", version, max_term_width = 100)]
 pub(crate) struct Cli {
     /// Address of the coordinator [default: the socket in the data folder]
     #[arg(long, env = "MUSTER_ADDR", global = true, value_name = "ADDR")]
@@ -246,7 +246,7 @@ pub(crate) struct Send {
     /// How it meets the open turn
     #[arg(long, default_value = "queue")]
     pub(crate) mode: Mode,
-    /// Wait until it has come this far
+    /// Wait until it has come this far; `seen` and `done` need a program that echoes its input
     #[arg(long)]
     pub(crate) wait: Option<WaitMessage>,
     /// Keep trying for this long

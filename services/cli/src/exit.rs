@@ -92,10 +92,9 @@ impl Failure {
 
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
-        let hint = fault
-            .hint()
-            .map(str::to_owned)
-            .or_else(|| default_hint(&fault));
+        let candidates = fault.metadata().contains_key("candidates");
+        let own = fault.hint().filter(|_| !candidates).map(str::to_owned);
+        let hint = own.or_else(|| default_hint(&fault));
         Self {
             code: code(&fault),
             text: fault.message().to_owned(),
@@ -134,6 +133,9 @@ fn code(fault: &Fault) -> u8 {
 }
 
 fn default_hint(fault: &Fault) -> Option<String> {
+    if let Some(candidates) = fault.metadata().get("candidates") {
+        return Some(format!("one of {}", candidates.replace(',', ", ")));
+    }
     let hint = match fault.reason() {
         Reason::CoordinatorUnreachable => "`muster up --detach` starts the coordinator",
         Reason::HostUnreachable => "`muster status` shows the hosts and why one is not reached",

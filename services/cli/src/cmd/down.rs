@@ -30,6 +30,12 @@ pub(crate) async fn run(context: &Context, asked: Asked) -> Result<(), Failure> 
             if fault.reason() == Reason::CoordinatorUnreachable
                 && client.reach().await.is_err() =>
         {
+            if asked.agent {
+                return Err(
+                    Failure::failed("no coordinator runs that could end the host agent")
+                        .hint("`muster up --detach` first"),
+                );
+            }
             return said(context, asked, false, 0);
         }
         Err(fault) => return Err(fault.into()),

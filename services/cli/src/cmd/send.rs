@@ -28,6 +28,12 @@ pub(crate) async fn run(context: &Context, send: args::Send) -> Result<(), Failu
         if_turn: send.if_turn,
         source: None,
     };
+    if client.reach().await.is_err() {
+        let seconds = send.timeout.as_secs();
+        out::note(&format!("no coordinator answers; trying for {seconds} s"));
+    } else if let Some(args::WaitMessage::Seen | args::WaitMessage::Done) = send.wait {
+        echoes(&client, &message.session).await?;
+    }
     let message = client.send_message(message, send.timeout).await?;
     let replayed = message.replayed;
     let mut message = match send.wait {
@@ -51,6 +57,16 @@ pub(crate) async fn run(context: &Context, send: args::Send) -> Result<(), Failu
         ""
     };
     out::note(&format!("{state}{again} (message {})", message.id));
+    Ok(())
+}
+
+/// Refuses before anything is said: what can never be seen must not be said twice for it (S16).
+async fn echoes(client: &Client, session: &str) -> Result<(), Failure> {
+    let session = client.get_session(session).await?;
+    if session.adapter == "generic" {
+        let why = "a generic program does not echo what it is told; nothing was sent";
+        return Err(Failure::failed(why).hint("`--wait written` waits until it is in its input"));
+    }
     Ok(())
 }
 
