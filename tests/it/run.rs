@@ -234,6 +234,24 @@ fn run_json_prints_lines_and_at_last_the_session() {
 }
 
 #[test]
+fn a_reader_that_goes_away_is_no_success() {
+    let world = world();
+    let program = world.program();
+    let (mut child, stdout) = world
+        .muster(["run", "--", program, "flood", "50000000", "exit", "9"])
+        .stream();
+    drop(stdout);
+    let code = child.wait().unwrap().code();
+    assert_eq!(code, Some(141), "128 + SIGPIPE");
+    let id = eventually("the session is listed", || {
+        let sessions = world.json(&["session", "ls"]);
+        sessions["sessions"][0]["id"].as_str().map(str::to_owned)
+    });
+    let ended = world.await_status(&id, "failed");
+    assert_eq!(ended["exit_code"], 9, "the session went on: {ended}");
+}
+
+#[test]
 fn the_first_interrupt_without_a_terminal_detaches() {
     let world = world();
     let running = world

@@ -153,12 +153,19 @@ fn s33_survivors_are_listed_and_can_be_ended() {
     assert_eq!(survivors.len(), 1, "{session}");
     let pid = i32::try_from(survivors[0]["pid"].as_i64().unwrap()).unwrap();
     assert!(muster_e2e::processes::runs(pid));
+    // Two runs of a session never live side by side (S9).
+    let early = world.muster(["session", "resume", &id]).output();
+    let _ = early.exits(4).says("--survivors");
     let _ = world
         .muster(["session", "stop", &id, "--survivors"])
         .output()
         .ok();
     eventually("the survivor is gone", || {
         (!muster_e2e::processes::runs(pid)).then_some(())
+    });
+    eventually("the next run is started", || {
+        let resumed = world.muster(["session", "resume", &id]).output();
+        (resumed.code == Some(0)).then_some(())
     });
 }
 

@@ -24,6 +24,8 @@ pub(crate) const RUN_FAILED: u8 = 125;
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
 /// `run`: there is no such program.
 pub(crate) const NO_PROGRAM: u8 = 127;
+/// `run`: its standard output was closed (128 + SIGPIPE).
+pub(crate) const NOBODY_READS: u8 = 141;
 /// Interrupted.
 pub(crate) const INTERRUPTED: u8 = 130;
 
@@ -75,7 +77,12 @@ impl Failure {
 
     /// The same failure with `code` unless the command was wrongly used or refused to print.
     pub(crate) fn in_run(mut self) -> Self {
-        if !self.quiet && self.code != INTERRUPTED {
+        if self.quiet {
+            // As a program that is ended by SIGPIPE; the session goes on.
+            return Self::with_code(NOBODY_READS, "nobody reads the output; the session goes on")
+                .hint("`muster session ls` lists it");
+        }
+        if self.code != INTERRUPTED {
             self.code = RUN_FAILED;
         }
         self
@@ -108,6 +115,11 @@ impl From<Unsettled> for Failure {
     fn from(unsettled: Unsettled) -> Self {
         match unsettled {
             Unsettled::Refused(fault) => fault.into(),
+            Unsettled::NotAccepted(fault) if fault.reason() == Reason::StoreUnavailable => {
+                let text = format!("not accepted: {fault}");
+                Self::with_code(NO_COORDINATOR, text)
+                    .hint("the disk of the data folder may be full; its log says why")
+            }
             other => Fault::from(other).into(),
         }
     }

@@ -11,6 +11,7 @@ use muster_client::{
     api::{ProcessState, Session, SessionStatus},
     json, new_key,
 };
+use muster_runtime::Clock;
 use serde_json::json;
 
 use self::interrupt::{Interrupts, Pressed};
@@ -23,14 +24,16 @@ use crate::{
 };
 
 /// How long a start is tried.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(30);
+/// A start that takes longer than this is told about.
+const SILENCE: Duration = Duration::from_secs(3);
 
 /// Starts a session, follows it to its end, and ends with the program's own code.
 pub(crate) async fn run(context: &Context, run: args::Run) -> Result<ExitCode, Failure> {
     let detach = run.detach;
     let request = request(run).map_err(Failure::in_run)?;
     let client = start::ensure(context).await.map_err(Failure::in_run)?;
-    let started = Box::pin(client.start_session(request, PATIENCE)).await;
+    let started = told_when_slow(Box::pin(client.start_session(request, PATIENCE))).await;
     let (session, _) = started.map_err(|unsettled| Failure::from(unsettled).in_run())?;
     if !detach {
         out::note(&format!("session {}", session.id));
@@ -47,6 +50,18 @@ pub(crate) async fn run(context: &Context, run: args::Run) -> Result<ExitCode, F
         return Ok(ExitCode::SUCCESS);
     }
     Box::pin(attached(context, &client, &session.id)).await
+}
+
+/// Waits, and says so when it takes long.
+async fn told_when_slow<T>(mut work: impl Future<Output = T> + Unpin) -> T {
+    let clock = Clock::system();
+    tokio::select! {
+        done = &mut work => return done,
+        () = clock.sleep(SILENCE) => {
+            out::note(&format!("not started yet; trying for {} s", PATIENCE.as_secs()));
+        }
+    }
+    work.await
 }
 
 /// The start itself failed: there is nothing to follow.

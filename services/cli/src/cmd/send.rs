@@ -41,7 +41,8 @@ pub(crate) async fn run(context: &Context, send: args::Send) -> Result<(), Failu
         Some(wait) => settled(&client, &message, wait, send.timeout).await?,
     };
     message.replayed = replayed;
-    if send.wait.is_some() {
+    // A repeat may find that what was accepted has come to nothing since.
+    if send.wait.is_some() || (replayed && message.state() == MessageState::Failed) {
         came_through(&message)?;
     }
     if context.json {
