@@ -78,9 +78,10 @@ impl Failure {
     /// The same failure with `code` unless the command was wrongly used or refused to print.
     pub(crate) fn in_run(mut self) -> Self {
         if self.quiet {
-            // As a program that is ended by SIGPIPE; the session goes on.
-            return Self::with_code(NOBODY_READS, "nobody reads the output; the session goes on")
-                .hint("`muster session ls` lists it");
+            // As a program that is ended by SIGPIPE.
+            self.code = NOBODY_READS;
+            "nobody reads the output; the session goes on".clone_into(&mut self.text);
+            return self;
         }
         if self.code != INTERRUPTED {
             self.code = RUN_FAILED;
@@ -90,8 +91,10 @@ impl Failure {
 
     /// Says what went wrong on standard error and gives the code.
     pub(crate) fn report(&self) -> ExitCode {
-        if !self.quiet {
-            out::complain(&self.text, self.hint.as_deref());
+        match (self.quiet, self.text.as_str()) {
+            (false, text) => out::complain(text, self.hint.as_deref()),
+            (true, "") => {}
+            (true, text) => out::note(text),
         }
         ExitCode::from(self.code)
     }

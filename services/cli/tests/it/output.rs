@@ -23,7 +23,7 @@ fn both_outputs_of_the_program_come_through_apart() {
 }
 
 #[test]
-fn a_reader_that_goes_ends_it_quietly() {
+fn a_reader_that_goes_ends_it_without_an_error() {
     let world = World::new();
     let mut child = world.start(&["run", "--", "bash", "-c", "while :; do echo line; done"]);
     let mut first = String::new();
@@ -33,6 +33,11 @@ fn a_reader_that_goes_ends_it_quietly() {
     drop(reader);
     let ended = finish(child);
     assert!(!ended.error().contains("error:"), "{}", ended.error());
+    assert!(
+        ended.error().contains("the session goes on"),
+        "{}",
+        ended.error()
+    );
 }
 
 #[test]
