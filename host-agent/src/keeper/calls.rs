@@ -77,7 +77,8 @@ impl Keeper {
     }
 
     fn handle_stop(&mut self, call: wire::Stop, now: Duration) -> Result<Answer, Refusal> {
-        let already_ended = self.ended.is_some();
+        // While a ladder works on the rest of the tree, the run has not ended.
+        let already_ended = self.ended.is_some() && self.ladder.is_none();
         if !already_ended {
             self.stop(call, now)?;
         }

@@ -167,7 +167,9 @@ impl Keeper {
     /// Records the end once it is time.
     pub(super) fn step_ending(&mut self, now: Duration) {
         let Some(ending) = &self.ended else { return };
-        if ending.settled || now < ending.try_at {
+        // While a stop works on the rest of the tree the run is not over: its record tells
+        // what the whole ladder came to.
+        if ending.settled || now < ending.try_at || self.ladder.is_some() {
             return;
         }
         if now < ending.survivors_until && !self.tree_is_gone() {
@@ -176,10 +178,24 @@ impl Keeper {
         }
         let mut survivors = self.living_members();
         survivors.truncate(SURVIVORS_MAX);
+        // What the tree printed while it was being stopped is output of the run: readers were
+        // given it as such, as the run had not ended.
+        let printed = self.stopping.then(|| self.stream_size());
+        let stderr = self
+            .stopping
+            .then(|| self.stderr_tail().unwrap_or_default());
+        let stderr_size = self.dir.size(STDERR).ok().flatten();
         let Some(ending) = &mut self.ended else {
             return;
         };
         ending.record.survivors = survivors;
+        if ending.tries == 0
+            && let Some(printed) = printed
+        {
+            ending.record.stream_size = printed;
+            ending.record.stderr_size = stderr_size.unwrap_or(ending.record.stderr_size);
+            ending.record.stderr_tail = stderr.unwrap_or_default();
+        }
         ending.tries += 1;
         hit("keeper.before_exit");
         let record = &ending.record;
@@ -209,6 +225,9 @@ impl Keeper {
     /// When the record needs attention.
     pub(super) fn ending_deadline(&self) -> Option<Duration> {
         let ending = self.ended.as_ref().filter(|ending| !ending.settled)?;
+        if self.ladder.is_some() {
+            return None;
+        }
         Some(ending.try_at)
     }
 }

@@ -77,6 +77,45 @@ async fn h13_a_ladder_reaches_what_ignores_signals_and_left_for_a_session_of_its
 }
 
 #[tokio::test]
+async fn s29_the_end_is_recorded_when_the_whole_ladder_is_through_and_not_before() {
+    let script = "setsid sh -c \"trap 'echo hit' TERM; echo far; while :; do sleep 0.1; done\" & \
+                  echo near; wait";
+    let mut run = Run::script(StdinMode::Held, script);
+    let status = run.start();
+    let program: Identity = status.process.unwrap().into();
+    run.says("far").await;
+    run.says("near").await;
+    run.stop(vec![signal_rung(15, LONG), signal_rung(9, LONG)])
+        .await;
+    eventually("the program's end", || {
+        (!program.is_alive().unwrap()).then_some(())
+    })
+    .await;
+    run.says("hit").await;
+    let status = run.status().await;
+    assert!(!status.alive && status.stopping);
+    assert_eq!(run.dir.exit().unwrap(), None, "its tree is being stopped");
+    // A stop while one works joins it: nothing has ended yet.
+    let joined = run.stop(vec![signal_rung(9, LONG)]).await;
+    assert!(!joined.already_ended);
+    let far = find_marked(&run.session, None).unwrap();
+    for found in far {
+        run.kill(found.identity).await;
+    }
+    let exit = run.exit().await;
+    assert_eq!(exit.signal, Some(15));
+    assert_eq!(exit.survivors, []);
+    assert!(exit.stop_requested);
+    // What the tree printed while it was being stopped is the run's output.
+    assert_eq!(exit.stream_size, run.text("stream.jsonl").len() as u64);
+    let left = run.journal().into_iter().find_map(|record| match record {
+        JournalRecord::StopEnded { left, .. } => Some(left),
+        _ => None,
+    });
+    assert_eq!(left, Some(Vec::new()));
+}
+
+#[tokio::test]
 async fn a_survivor_is_climbed_for_after_the_program_has_gone() {
     let script = "setsid sh -c \"trap '' TERM; echo far; while :; do sleep 1; done\" & \
                   echo near; wait";
@@ -88,19 +127,9 @@ async fn a_survivor_is_climbed_for_after_the_program_has_gone() {
         .await;
     let exit = run.exit().await;
     assert_eq!(exit.signal, Some(15));
-    assert!(!exit.survivors.is_empty());
-    let left = eventually("the end of the ladder", || {
-        let records = run.journal();
-        records.into_iter().find_map(|record| match record {
-            JournalRecord::StopEnded { left, .. } => Some(left),
-            _ => None,
-        })
-    })
-    .await;
-    assert_eq!(left, []);
-    for survivor in exit.survivors {
-        assert!(!survivor.is_alive().unwrap());
-    }
+    assert_eq!(exit.survivors, []);
+    assert!(find_marked(&run.session, None).unwrap().is_empty());
+    assert_eq!(actions(&run), [15, 9].map(RungAction::Signal));
 }
 
 #[tokio::test]
