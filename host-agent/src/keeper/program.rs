@@ -103,8 +103,16 @@ fn find(name: &str, cwd: &Path, env: &[EnvVar]) -> Result<PathBuf, SpawnFailure>
         folders.map(|folder| folder.join(name)).collect()
     };
     let mut unusable = None;
+    let is_path = name.contains('/');
     for candidate in candidates {
-        if !fs::metadata(&candidate).is_ok_and(|meta| meta.is_file()) || name.is_empty() {
+        let Some(meta) = fs::metadata(&candidate).ok().filter(|_| !name.is_empty()) else {
+            continue;
+        };
+        if !meta.is_file() {
+            // In a PATH a folder of that name hides nothing; a path to one is an answer.
+            if is_path {
+                unusable.get_or_insert(candidate);
+            }
             continue;
         }
         if rustix::fs::access(&candidate, Access::EXEC_OK).is_ok() {
@@ -113,10 +121,15 @@ fn find(name: &str, cwd: &Path, env: &[EnvVar]) -> Result<PathBuf, SpawnFailure>
         unusable.get_or_insert(candidate);
     }
     Err(match unusable {
-        Some(candidate) => refusal(
-            SpawnFailureReason::NotExecutable,
-            format!("{} is not executable", candidate.display()),
-        ),
+        Some(candidate) => {
+            let why = if candidate.is_dir() {
+                "a folder"
+            } else {
+                "not executable"
+            };
+            let message = format!("{} is {why}", candidate.display());
+            refusal(SpawnFailureReason::NotExecutable, message)
+        }
         None => refusal(
             SpawnFailureReason::ProgramNotFound,
             format!("{name} was not found"),
@@ -175,6 +188,7 @@ mod tests {
         assert_eq!(reason("other"), SpawnFailureReason::ProgramNotFound);
         assert_eq!(reason(""), SpawnFailureReason::ProgramNotFound);
         assert_eq!(reason("a"), SpawnFailureReason::ProgramNotFound);
+        assert_eq!(reason("./a"), SpawnFailureReason::NotExecutable);
         file(&cwd.join("b/tool"), 0o755);
         assert_eq!(find("tool", cwd, &path).unwrap(), cwd.join("b/tool"));
         assert_eq!(find("b/tool", cwd, &path).unwrap(), cwd.join("b/tool"));

@@ -165,10 +165,10 @@ fn only<T: ToString + Copy>(
     }
 }
 
-/// A text that may be the beginning of an id.
-fn check_prefix(field: &'static str, text: &str) -> Result<(), Fault> {
+/// A text that may be the beginning of the id of such a thing.
+fn check_prefix(what: &'static str, text: &str) -> Result<(), Fault> {
     if text.is_empty() {
-        return Err(Fault::missing(field));
+        return Err(Fault::missing("id"));
     }
     let fits = text.len() <= 36
         && text
@@ -178,6 +178,9 @@ fn check_prefix(field: &'static str, text: &str) -> Result<(), Fault> {
         Ok(())
     } else {
         let shown: String = text.chars().take(64).collect();
-        Err(Fault::new(Reason::InvalidId, format!("`{shown}` is no id")).with("field", field))
+        let fault = Fault::new(Reason::InvalidId, format!("`{shown}` is no {what} id"));
+        Err(fault
+            .with("field", "id")
+            .with_hint(format!("`muster {what} ls` lists the {what}s")))
     }
 }

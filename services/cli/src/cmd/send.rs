@@ -4,7 +4,7 @@ use std::io::Read as _;
 
 use muster_client::{
     Client, Fault, Reason, SendMessage, SendMode, WaitMessage,
-    api::{Message, MessageState},
+    api::{Message, MessageState, part},
     json,
     limits::MESSAGE_TEXT_BYTES,
     new_key,
@@ -16,10 +16,11 @@ use crate::{args, context::Context, exit::Failure, out};
 pub(crate) async fn run(context: &Context, send: args::Send) -> Result<(), Failure> {
     let client = context.client()?;
     let key = send.id.unwrap_or_else(new_key);
+    let text = text(send.text)?;
     let message = SendMessage {
         session: send.session,
         client_key: key,
-        text: text(send.text)?,
+        text: text.clone(),
         mode: match send.mode {
             args::Mode::Queue => SendMode::Queue,
             args::Mode::AfterTurn => SendMode::AfterTurn,
@@ -36,6 +37,11 @@ pub(crate) async fn run(context: &Context, send: args::Send) -> Result<(), Failu
     }
     let message = client.send_message(message, send.timeout).await?;
     let replayed = message.replayed;
+    if replayed && says_otherwise(&message, &text) {
+        out::note(
+            "this id belongs to a message with another text: that one stands, this one was not sent",
+        );
+    }
     let mut message = match send.wait {
         None => message,
         Some(wait) => settled(&client, &message, wait, send.timeout).await?,
@@ -110,6 +116,14 @@ fn came_through(message: &Message) -> Result<(), Failure> {
             Err(Failure::failed(text).hint("`muster session show` tells how its session stands"))
         }
     }
+}
+
+/// The stored message of a repeated id is not what was to be said now.
+fn says_otherwise(message: &Message, text: &str) -> bool {
+    message.parts.iter().any(|part| match &part.part {
+        Some(part::Part::Text(stored)) => stored != text,
+        _ => false,
+    })
 }
 
 /// The text itself, or what standard input has, without its last newline.

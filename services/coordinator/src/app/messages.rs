@@ -49,7 +49,7 @@ impl App {
     ///
     /// # Errors
     /// `SESSION_NOT_FOUND`, `AMBIGUOUS_ID`, `RUN_ENDED`, `MULTILINE_TEXT`,
-    /// `MESSAGE_TOO_LARGE`, `QUEUE_FULL`, `KEY_REUSED`, `UNSUPPORTED`, `STDIN_CLOSED`,
+    /// `MESSAGE_TOO_LARGE`, `QUEUE_FULL`, `UNSUPPORTED`, `STDIN_CLOSED`,
     /// `STORE_UNAVAILABLE`.
     pub async fn send(&self, request: SendRequest) -> Result<SentMessage, Fault> {
         let state = self.find(&request.session).await?;

@@ -202,7 +202,7 @@ impl App {
 
     /// The state of a session that a client names, by id or unique prefix.
     pub(super) async fn find(&self, text: &str) -> Result<State, Fault> {
-        super::check_prefix("id", text)?;
+        super::check_prefix("session", text)?;
         let id = match text.parse() {
             Ok(id) => id,
             Err(_) => {

@@ -46,7 +46,7 @@ impl App {
     /// # Errors
     /// `TASK_NOT_FOUND`, `AMBIGUOUS_ID`, `INVALID_ID`.
     pub async fn task(&self, text: &str) -> Result<Task, Fault> {
-        super::check_prefix("id", text)?;
+        super::check_prefix("task", text)?;
         let id: TaskId = match text.parse() {
             Ok(id) => id,
             Err(_) => {

@@ -18,8 +18,9 @@ pub(super) fn start_failure(session: &Session) -> Failure {
         "PROGRAM_NOT_FOUND" => Failure::with_code(exit::NO_PROGRAM, text).hint(format!(
             "`{program}` is looked up in the PATH of the login shell; an absolute path always works"
         )),
-        "NOT_EXECUTABLE" => Failure::with_code(exit::NOT_EXECUTABLE, text)
-            .hint(format!("`chmod +x {program}` makes a script executable")),
+        "NOT_EXECUTABLE" => Failure::with_code(exit::NOT_EXECUTABLE, text).hint(format!(
+            "a program is a file that may be executed; `chmod +x {program}` makes a script one"
+        )),
         "CWD_MISSING" => Failure::with_code(exit::RUN_FAILED, text)
             .hint("`--cwd DIR` names a folder of that host"),
         _ => Failure::with_code(exit::RUN_FAILED, text).hint(format!(
