@@ -89,6 +89,16 @@ pub enum StartError {
         /// The end of its log.
         log_tail: String,
     },
+    /// Its log cannot be written.
+    #[error("start {name}: open its log {}", log.display())]
+    Log {
+        /// The daemon's name.
+        name: String,
+        /// Where its log should be.
+        log: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
     /// It could not be started at all.
     #[error("start {name}")]
     Io {
@@ -161,7 +171,11 @@ impl Detached {
             name: self.name.clone(),
             source,
         };
-        let log = open_log(&self.log).map_err(io)?;
+        let log = open_log(&self.log).map_err(|source| StartError::Log {
+            name: self.name.clone(),
+            log: self.log.clone(),
+            source,
+        })?;
         let log_start = log.metadata().map_err(io)?.len();
         let mut child = self.command(log).spawn().map_err(io)?;
         let answer = read_announcement(&mut child, deadline);
