@@ -97,6 +97,9 @@ pub enum Cause {
     /// An agent is there and does not answer.
     #[error("its agent does not answer")]
     AgentWedged,
+    /// Its agent obeys a later lease of the host: another coordinator's, or that of this one before its data went back to an older copy.
+    #[error("its agent obeys another coordinator, whose lease is later")]
+    EpochStale,
     /// No protocol version in common.
     #[error("its agent speaks protocol {theirs}, this side {ours}")]
     Incompatible {
@@ -123,6 +126,7 @@ impl Cause {
             Self::HostKeyRefused => "host_key_refused",
             Self::AgentDown => "agent_down",
             Self::AgentWedged => "agent_wedged",
+            Self::EpochStale => "epoch_stale",
             Self::Incompatible { .. } => "incompatible",
             Self::BootstrapFailed { .. } => "bootstrap_failed",
         }

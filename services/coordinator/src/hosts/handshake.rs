@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc};
 
 use async_trait::async_trait;
-use muster_domain::{host::Agent, limits};
+use muster_domain::{Fault, Reason, host::Agent, limits};
 use muster_proto::{
     agent::{
         self as pb, host_service_client::HostServiceClient,
@@ -194,17 +194,18 @@ fn refusal(status: &Status) -> Cause {
         let text = fault.as_ref()?.metadata().get(key)?;
         text.parse::<u32>().ok()
     };
-    if fault
-        .as_ref()
-        .is_some_and(|fault| fault.reason() == muster_domain::Reason::Incompatible)
-    {
-        return Cause::Incompatible {
-            ours: PROTOCOL,
-            theirs: ProtocolRange {
-                min: number("protocol_min").unwrap_or(0),
-                max: number("protocol_max").unwrap_or(0),
-            },
-        };
+    match fault.as_ref().map(Fault::reason) {
+        Some(Reason::Incompatible) => {
+            return Cause::Incompatible {
+                ours: PROTOCOL,
+                theirs: ProtocolRange {
+                    min: number("protocol_min").unwrap_or(0),
+                    max: number("protocol_max").unwrap_or(0),
+                },
+            };
+        }
+        Some(Reason::EpochStale) => return Cause::EpochStale,
+        _ => {}
     }
     match status.code() {
         tonic::Code::Unimplemented => Cause::AgentWedged,

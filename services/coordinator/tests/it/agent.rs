@@ -100,6 +100,11 @@ impl FakeAgent {
         self.state().refuse_spawn = fault;
     }
 
+    /// From now on it obeys no coordinator with a lower epoch.
+    pub(crate) fn obey(&self, epoch: u64) {
+        self.state().epoch = epoch;
+    }
+
     /// Deliveries take this long.
     pub(crate) fn delay_deliveries(&self, delay: Duration) {
         self.state().deliver_delay = delay;

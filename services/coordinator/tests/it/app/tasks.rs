@@ -6,7 +6,7 @@ use tokio_stream::StreamExt as _;
 
 use crate::{
     agent::HOME,
-    world::{Coordinator, World, fault},
+    world::{Coordinator, World, eventually, fault},
 };
 
 async fn create(coordinator: &Coordinator, key: &str, title: &str) -> pb::CreateTaskResponse {
@@ -214,6 +214,18 @@ async fn h4_a_call_to_a_host_that_is_away_says_why() {
     let said = fault(&status);
     assert_eq!(said.reason(), Reason::HostUnreachable);
     assert_eq!(said.metadata()["cause"], "refused");
+    coordinator.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn h4_an_agent_that_obeys_a_later_coordinator_is_not_called_wedged() {
+    let mut world = World::new();
+    world.agent.obey(1_000);
+    let coordinator = world.coordinator_unreached().await;
+    eventually("the cause is the epoch", async || {
+        coordinator.host().await.cause == "epoch_stale"
+    })
+    .await;
     coordinator.end().await;
 }
 
