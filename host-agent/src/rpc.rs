@@ -20,7 +20,7 @@ use muster_proto::{
         pipes_service_server::PipesServiceServer, processes_service_server::ProcessesServiceServer,
         tails_service_server::TailsServiceServer,
     },
-    fault::into_status,
+    fault::{into_status, too_large},
 };
 use muster_runtime::{AdmissionPermit, Clock, Peer, ServerBuilder, Tasks};
 use tonic::{Request, Status};
@@ -73,6 +73,7 @@ impl Services {
             .service(with_limits!(ExecServiceServer))
             .service(with_limits!(GitServiceServer))
             .descriptors(muster_proto::DESCRIPTORS)
+            .too_large(too_large)
     }
 
     /// Runs blocking work of a call. When the call is dropped the work still ends.

@@ -98,6 +98,11 @@ pub fn into_status(fault: &Fault) -> Status {
     )
 }
 
+/// The status of a message above a size limit; `text` names the sizes.
+pub fn too_large(text: &str) -> Status {
+    into_status(&Fault::new(Reason::TooLarge, text))
+}
+
 /// The fault that a status from any peer tells. Failures of the link get `UNAVAILABLE`.
 pub fn from_status(status: &Status) -> Fault {
     from_peer(status, Reason::Unavailable)

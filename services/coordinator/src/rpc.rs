@@ -71,7 +71,9 @@ impl Rpc {
             };
         }
         all!(
-            server.descriptors(muster_proto::DESCRIPTORS),
+            server
+                .descriptors(muster_proto::DESCRIPTORS)
+                .too_large(fault::too_large),
             SystemServiceServer,
             TasksServiceServer,
             SessionsServiceServer,

@@ -7,6 +7,7 @@
 mod admission;
 mod peers;
 mod sever;
+mod size;
 
 use std::{convert::Infallible, future::Future, time::Duration};
 
@@ -21,10 +22,11 @@ use tonic::{
     transport::{Server, server::Connected},
 };
 use tonic_health::{ServingStatus, server::HealthReporter};
-use tower::Service;
+use tower::{Service, util::MapResponseLayer};
 
 pub use admission::{Admission, AdmissionPermit, Admitted};
 pub use peers::{Peer, PeerListener, PeerPolicy, PeerStream, admit};
+pub use size::TooLarge;
 
 use sever::Severable;
 
@@ -103,6 +105,7 @@ pub struct ServerBuilder {
     routes: RoutesBuilder,
     descriptors: Vec<&'static [u8]>,
     reporter: HealthReporter,
+    too_large: TooLarge,
 }
 
 impl ServerBuilder {
@@ -118,7 +121,16 @@ impl ServerBuilder {
             routes: RoutesBuilder::default(),
             descriptors: vec![tonic_health::pb::FILE_DESCRIPTOR_SET],
             reporter: not_serving(),
+            too_large: size::plain,
         }
+    }
+
+    /// What is answered to a message above a service's size limit, in either direction, instead
+    /// of a bare `RESOURCE_EXHAUSTED`.
+    #[must_use]
+    pub fn too_large(mut self, refusal: TooLarge) -> Self {
+        self.too_large = refusal;
+        self
     }
 
     /// Adds a service. Its descriptors are given to [`ServerBuilder::descriptors`].
@@ -189,7 +201,9 @@ impl ServerBuilder {
         E: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
     {
         let health = self.health();
-        let mut server = http2_server(self.windows);
+        let too_large = self.too_large;
+        let sizes = MapResponseLayer::new(move |response| size::put_right(response, too_large));
+        let mut server = http2_server(self.windows).layer(sizes);
         let routes = self.routes()?;
         let cut = CancellationToken::new();
         let _cut_when_dropped = cut.clone().drop_guard();

@@ -68,6 +68,34 @@ fn start(path: &Path) -> WriteStart {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn h20_a_message_above_the_limit_is_no_compacted_revision() {
+    let (agent, clients) = Agent::start().await;
+    let large = vec![b'x'; 2 * muster_domain::limits::GRPC_DECODE_BYTES];
+    let request = ReadRequest {
+        path: String::from_utf8(large.clone()).unwrap(),
+        offset: 0,
+        length: None,
+    };
+    let refused = clients.files().read(request).await.unwrap_err();
+    let start = WriteRequest {
+        part: Some(Part::Start(start(&agent.user().join("file")))),
+    };
+    let data = WriteRequest {
+        part: Some(Part::Data(large.into())),
+    };
+    let parts = tokio_stream::iter([start, data]);
+    let in_the_middle = clients.files().write(parts).await.unwrap_err();
+    for status in [refused, in_the_middle] {
+        assert_eq!(status.code(), tonic::Code::ResourceExhausted, "{status}");
+        assert_eq!(
+            muster_proto::fault::from_agent(&status).reason(),
+            Reason::TooLarge
+        );
+    }
+    assert!(clients.hello().await.is_ok(), "the connection goes on");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn ranges_heads_and_descriptions() {
     let (agent, clients) = Agent::start().await;
     let data: Vec<u8> = (0..1_000_000u32).map(|n| (n % 251) as u8).collect();

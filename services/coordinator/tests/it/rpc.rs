@@ -45,6 +45,9 @@ async fn h20_what_is_too_large_is_refused_and_the_connection_goes_on() {
         ..pb::CreateTaskRequest::default()
     };
     let status = coordinator.tasks().create_task(request).await.unwrap_err();
+    // The library's own refusal, as a tool without our client sees it.
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+    assert!(muster_proto::fault::is_answer(&status), "{status}");
     assert_eq!(fault(&status).reason(), Reason::TooLarge);
     let large = pb::CreateTaskRequest {
         client_key: "k".to_owned(),
