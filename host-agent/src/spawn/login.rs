@@ -22,6 +22,10 @@ const ANSWER_BYTES: usize = 1024 * 1024;
 /// Blocks for at most 10 s.
 pub(super) fn ask_shell(user_home: &Path) -> io::Result<Vec<(OsString, OsString)>> {
     let shell = std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
+    ask(&shell, user_home)
+}
+
+fn ask(shell: &OsStr, user_home: &Path) -> io::Result<Vec<(OsString, OsString)>> {
     let nonce = format!("env-{}", uuid::Uuid::new_v4().simple());
     let mut command = Command::new(shell);
     command
@@ -119,10 +123,12 @@ mod tests {
     }
 
     #[test]
-    fn a_real_shell_answers() {
+    fn a_real_shell_answers_and_a_program_that_is_none_does_not() {
         let home = tempfile::tempdir().unwrap();
-        let env = ask_shell(home.path()).unwrap();
+        let env = ask("/bin/sh".as_ref(), home.path()).unwrap();
         let path = env.iter().find(|(name, _)| name == "HOME").unwrap();
         assert_eq!(path.1, home.path());
+        // As of accounts that may not log in.
+        assert!(ask("false".as_ref(), home.path()).is_err());
     }
 }

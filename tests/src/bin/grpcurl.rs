@@ -91,7 +91,7 @@ async fn connect(path: &str) -> anyhow::Result<Channel> {
     let connector = tower::service_fn(move |_| {
         let path = path.clone();
         async move {
-            tokio::net::UnixStream::connect(path)
+            muster_runtime::socket::connect(path.as_ref())
                 .await
                 .map(TokioIo::new)
         }

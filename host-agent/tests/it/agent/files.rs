@@ -1,4 +1,7 @@
-use std::{os::unix::fs::symlink, time::Duration};
+use std::{
+    os::{fd::AsRawFd as _, unix::fs::symlink},
+    time::Duration,
+};
 
 use muster_domain::Reason;
 use muster_proto::agent::{
@@ -188,7 +191,10 @@ async fn h17_special_files_are_refused_and_never_block() {
             .unwrap()
             .success()
     );
-    let _socket = std::os::unix::net::UnixListener::bind(agent.user().join("socket")).unwrap();
+    // Through the folder's handle: the path may be longer than an address of a socket.
+    let user = std::fs::File::open(agent.user()).unwrap();
+    let socket = format!("/proc/self/fd/{}/socket", user.as_raw_fd());
+    let _socket = std::os::unix::net::UnixListener::bind(socket).unwrap();
     for path in ["~/fifo", "~/socket", "~"] {
         let fault = read(&clients, path, 0, None).await.unwrap_err();
         assert_eq!(fault.reason(), Reason::NotAFile, "{path}");

@@ -1,9 +1,6 @@
 //! The process: where it may start, where it may not, and what it leaves.
 
-use std::{
-    os::unix::{fs::PermissionsExt, net::UnixListener},
-    path::Path,
-};
+use std::{os::unix::fs::PermissionsExt, path::Path};
 
 use muster_coordinator::serve::{Config, StartError, run};
 use muster_runtime::{Clock, Tasks};
@@ -79,13 +76,13 @@ async fn what_cannot_be_used_is_named_with_what_to_do() {
     assert!(open.hint().is_some());
     mode(0o700);
 
-    let listener = UnixListener::bind(data.join("coordinator.sock")).unwrap();
+    let bound = muster_runtime::socket::bind(&data.join("coordinator.sock")).await;
+    let (listener, guard) = bound.unwrap();
     let occupied = refused(config(folder.path())).await;
     assert!(matches!(occupied, StartError::Socket { .. }), "{occupied}");
     assert!(occupied.hint().is_some());
-    drop(listener);
+    drop((listener, guard));
 
-    std::fs::remove_file(data.join("coordinator.sock")).unwrap();
     std::fs::write(data.join("coordinator.sock"), "a file").unwrap();
     let file = refused(config(folder.path())).await;
     assert!(matches!(file, StartError::Socket { .. }), "{file}");

@@ -1,4 +1,4 @@
-use std::{path::Path, time::Duration};
+use std::{os::fd::AsRawFd as _, path::Path, time::Duration};
 
 use muster_runtime::{
     Admission, Peer, ServerBuilder, ServerWindows, Tasks,
@@ -48,8 +48,12 @@ async fn serve(drain: Duration) -> Served {
     }
 }
 
+/// Through the folder's handle: the path may be longer than an address of a socket.
 async fn connect(path: &Path) -> Channel {
-    let uri = format!("unix://{}", path.display());
+    let (folder, name) = path.parent().zip(path.file_name()).expect("a file's path");
+    let folder = std::fs::File::open(folder).expect("its folder");
+    let name = name.display();
+    let uri = format!("unix:///proc/self/fd/{}/{name}", folder.as_raw_fd());
     let endpoint = Endpoint::from_shared(uri).expect("an address");
     endpoint.connect().await.expect("a connection")
 }
