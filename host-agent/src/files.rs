@@ -1,4 +1,4 @@
-//! Files below the roots of the host (DESIGN §4, H17): described, listed, read in ranges,
+//! Files below the roots of the host (H17): described, listed, read in ranges,
 //! written whole.
 //!
 //! `roots` is the only way to a path that a client named; nothing here opens one otherwise.

@@ -1,4 +1,4 @@
-//! Following files as they grow (DESIGN §4.1).
+//! Following files as they grow.
 //!
 //! `reader` decides what is sent, `mark` makes positions that survive a reconnect, `source`
 //! opens real files, `watcher` says when to look, `follow` makes the stream.

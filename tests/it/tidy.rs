@@ -3,6 +3,7 @@
 //! Each rule is a function from sources to findings (`rules`), tested on small samples (`samples`), and applied here to
 //! the whole workspace. A finding names file and line and says what to do instead.
 
+mod citations;
 mod rules;
 mod samples;
 mod source;
@@ -110,4 +111,29 @@ fn files_stay_readable() {
         eprintln!("warning: {warning}");
     }
     check("file length", rules::too_long);
+}
+
+#[test]
+fn cited_requirements_can_be_looked_up() {
+    let known = citations::defined(&citations::requirements());
+    assert!(
+        known.len() > 50,
+        "docs/requirements.md was not understood: {known:?}"
+    );
+    let texts = citations::texts(&Workspace::load());
+    let findings: Vec<String> = texts
+        .iter()
+        .flat_map(|(path, text)| citations::unknown(path, text, &known))
+        .collect();
+    expect_none("cited numbers stand in docs/requirements.md", &findings);
+}
+
+#[test]
+fn nothing_cites_a_text_that_is_not_in_the_repository() {
+    let texts = citations::texts(&Workspace::load());
+    let findings: Vec<String> = texts
+        .iter()
+        .flat_map(|(path, text)| citations::absent_texts(path, text))
+        .collect();
+    expect_none("citations of absent texts", &findings);
 }

@@ -1,4 +1,4 @@
-//! Deliveries: payloads on their way to a program's stdin (DESIGN §4.2).
+//! Deliveries: payloads on their way to a program's stdin (docs/ARCHITECTURE.md, the way of one message).
 
 use serde::{Deserialize, Serialize};
 

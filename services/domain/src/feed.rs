@@ -1,4 +1,4 @@
-//! What subscribers see (spec/summaries-and-feed.md).
+//! What subscribers see.
 
 use serde::{Deserialize, Serialize};
 

@@ -34,11 +34,11 @@ pub const PATH_BYTES: usize = 4_096;
 pub const OUTPUT_MESSAGE_BYTES: u64 = 64 * KIB;
 /// `output` messages of a run whose text is stored; later ones are references (S22).
 pub const OUTPUT_MESSAGES_STORED: u32 = 16;
-/// Longest line that a tail sends in pieces; longer ones come by reference (DESIGN §4.1).
+/// Longest line that a tail sends in pieces; longer ones come by reference.
 pub const LINE_BYTES: u64 = MIB;
-/// Longest line that is parsed at all; above it the line is opaque (DESIGN §4.1).
+/// Longest line that is parsed at all; above it the line is opaque.
 pub const SCANNED_LINE_BYTES: u64 = 256 * MIB;
-/// Longest string that a scanned line keeps; longer ones become references (DESIGN §4.1).
+/// Longest string that a scanned line keeps; longer ones become references.
 pub const SCANNED_STRING_BYTES: usize = 64 * 1024;
 /// Nesting of a scanned line; a deeper one counts as damaged.
 pub const SCANNED_DEPTH: usize = 128;
@@ -49,17 +49,17 @@ pub const SCANNED_KEPT_BYTES: usize = 4 * 1024 * 1024;
 /// stderr kept in the row of a run (S29).
 pub const STDERR_TAIL_BYTES: usize = 8 * 1024;
 
-/// Frame of a byte stream, in bytes (DESIGN §4.1).
+/// Frame of a byte stream, in bytes.
 pub const FRAME_BYTES: usize = 64 * 1024;
-/// Largest frame of a byte stream, in bytes (DESIGN §4.1).
+/// Largest frame of a byte stream, in bytes.
 pub const FRAME_BYTES_MAX: usize = 256 * 1024;
-/// Bytes of a file's head that identify it (DESIGN §4.1).
+/// Bytes of a file's head that identify it.
 pub const HEAD_BYTES: usize = 4_096;
 /// Bytes before a cursor that guard it (R1).
 pub const GUARD_BYTES: usize = 256;
-/// A tail that is this far behind yields to live ones (DESIGN §4.1).
+/// A tail that is this far behind yields to live ones.
 pub const CATCH_UP_BYTES: u64 = 4 * MIB;
-/// Names that a folder listing sorts (DESIGN §4).
+/// Names that a folder listing sorts.
 pub const LISTED_NAMES: usize = 200_000;
 /// Bytes that Files.Head answers at most.
 pub const FILE_HEAD_BYTES: u32 = 1024 * 1024;
@@ -70,20 +70,20 @@ pub const PIPE_WRITE_BYTES: usize = 1024 * 1024;
 /// Longest deadline of one Pipes.Write.
 pub const PIPE_WRITE_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Largest frame of the keeper protocol (DESIGN §1.2).
+/// Largest frame of the keeper protocol.
 pub const KEEPER_FRAME_BYTES: usize = 1024 * 1024;
-/// Payloads above this go to the keeper as a spool file (DESIGN §1.2).
+/// Payloads above this go to the keeper as a spool file.
 pub const KEEPER_INLINE_BYTES: usize = 256 * 1024;
 /// Connections that a keeper serves at once.
 pub const KEEPER_CONNECTIONS: usize = 16;
 /// Largest payload of one delivery.
 pub const DELIVERY_BYTES: usize = MESSAGE_TEXT_BYTES + 64 * 1024;
-/// How long one Deliver call waits (DESIGN §4.2).
+/// How long one Deliver call waits.
 pub const DELIVER_WAIT: Duration = Duration::from_secs(2);
-/// Deliver calls of one host at once (DESIGN §4.2).
+/// Deliver calls of one host at once.
 pub const DELIVERIES_AT_ONCE: usize = 32;
 
-/// Largest gRPC message that is sent; decoders stand 64 KiB above (DESIGN §4).
+/// Largest gRPC message that is sent; decoders stand 64 KiB above.
 pub const GRPC_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
 /// Decoding limit of gRPC messages.
 pub const GRPC_DECODE_BYTES: usize = GRPC_MESSAGE_BYTES + 64 * 1024;
@@ -94,9 +94,9 @@ pub const ERROR_TEXT_BYTES: usize = 1024;
 pub const ERROR_METADATA_BYTES: usize = 4 * 1024;
 /// When a caller may try again after a bound was reached or something was unavailable.
 pub const ERROR_RETRY_AFTER: Duration = Duration::from_secs(1);
-/// Streams that a server's HTTP/2 settings allow on one connection (DESIGN §4.3).
+/// Streams that a server's HTTP/2 settings allow on one connection.
 pub const SERVER_STREAMS: u32 = 272;
-/// Server streams that a server admits at once on one connection (DESIGN §4.3).
+/// Server streams that a server admits at once on one connection.
 pub const ADMITTED_STREAMS: usize = 256;
 /// Rows of a page where the caller names none.
 pub const PAGE_DEFAULT: u32 = 100;
@@ -109,18 +109,18 @@ pub const FILE_PAGE_MAX: u32 = 5_000;
 
 /// Beat of a link (H4).
 pub const BEAT: Duration = Duration::from_secs(2);
-/// Silence after which a link is suspect (DESIGN §4.3).
+/// Silence after which a link is suspect.
 pub const SUSPECT_AFTER: Duration = Duration::from_secs(5);
-/// Silence after which a link is unreachable (DESIGN §4.3).
+/// Silence after which a link is unreachable.
 pub const UNREACHABLE_AFTER: Duration = Duration::from_secs(20);
-/// Longest wait between two attempts to reach a host (DESIGN §4.3).
+/// Longest wait between two attempts to reach a host.
 pub const RECONNECT_CAP: Duration = Duration::from_secs(30);
-/// Wait after a failed authentication (DESIGN §4.3).
+/// Wait after a failed authentication.
 pub const RECONNECT_AFTER_AUTH: Duration = Duration::from_secs(600);
 
-/// Changesets of one group commit (DESIGN §6).
+/// Changesets of one group commit.
 pub const COMMIT_GROUP: usize = 64;
-/// How long a group commit waits for company (DESIGN §6).
+/// How long a group commit waits for company.
 pub const COMMIT_WAIT: Duration = Duration::from_millis(5);
 /// Changesets that wait for the store's writer; more wait at their callers.
 pub const COMMIT_QUEUE: usize = 256;
@@ -147,7 +147,7 @@ pub const FEED_SEMANTIC: usize = 1_024;
 /// Sessions that one feed client may have open.
 pub const FEED_SESSIONS: usize = 256;
 
-/// Start-up is over at the latest after this (DESIGN §6).
+/// Start-up is over at the latest after this.
 pub const READY_AFTER: Duration = Duration::from_secs(5);
 /// Readiness of a local start (S8).
 pub const START_DEADLINE: Duration = Duration::from_secs(60);
@@ -187,7 +187,7 @@ pub const RETRY_CAP: Duration = Duration::from_secs(5);
 pub const ASK_AFTER: Duration = Duration::from_secs(1);
 /// Questions about a delivery of an ended run before it counts as unknown.
 pub const DELIVERY_QUESTIONS: u32 = 10;
-/// Stop ladder of a closable program: wait after the end of its stdin (DESIGN §4.2).
+/// Stop ladder of a closable program: wait after the end of its stdin.
 pub const STOP_CLOSE_WAIT: Duration = Duration::from_secs(2);
 /// Stop ladder: wait after SIGINT.
 pub const STOP_INT_WAIT: Duration = Duration::from_secs(3);

@@ -1,4 +1,4 @@
-//! Scans one long line of JSON in pieces, with bounded memory (DESIGN §4.1, ADR 0002).
+//! Scans one long line of JSON in pieces, with bounded memory (docs/adr/0002-long-lines.md).
 //!
 //! What is small is kept; a string that is long, or that comes when much is kept already,
 //! becomes a reference to its place in the stream. So fields that stand behind a big text are

@@ -57,7 +57,7 @@ impl Workspace {
                 tests: tests.map(|target| target.name.clone()).collect(),
             });
             let folder = manifest.parent().expect("a manifest stands in a folder");
-            rust_files(folder, &mut |path| {
+            files(folder, &[".rs"], &mut |path| {
                 sources.push(Source::new(&relative(&root, path), &read(path)))
             });
         }
@@ -68,6 +68,17 @@ impl Workspace {
             sources,
         }
     }
+}
+
+/// Path and text of every file of the repository whose name ends so, except what git and builds keep there.
+pub(super) fn text_files(endings: &[&str]) -> Vec<(String, String)> {
+    let root = root();
+    let mut found = Vec::new();
+    files(&root, endings, &mut |path| {
+        found.push((relative(&root, path), read(path)));
+    });
+    found.sort();
+    found
 }
 
 fn root() -> PathBuf {
@@ -86,8 +97,8 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()))
 }
 
-/// Every `.rs` file below `folder`; hidden folders and build output are passed over.
-fn rust_files(folder: &Path, found: &mut dyn FnMut(&Path)) {
+/// Every file below `folder` whose name ends so; hidden folders and build output are passed over.
+fn files(folder: &Path, endings: &[&str], found: &mut dyn FnMut(&Path)) {
     let entries = std::fs::read_dir(folder)
         .unwrap_or_else(|error| panic!("list {}: {error}", folder.display()));
     for entry in entries {
@@ -99,9 +110,9 @@ fn rust_files(folder: &Path, found: &mut dyn FnMut(&Path)) {
             .into_owned();
         if path.is_dir() {
             if !name.starts_with('.') && !name.starts_with("target") {
-                rust_files(&path, found);
+                files(&path, endings, found);
             }
-        } else if name.ends_with(".rs") {
+        } else if endings.iter().any(|ending| name.ends_with(ending)) {
             found(&path);
         }
     }

@@ -1,4 +1,4 @@
-//! Everything that decides about one session (DESIGN §5).
+//! Everything that decides about one session (docs/ARCHITECTURE.md, the way of one line of output).
 //!
 //! A fold takes facts and commands, and gives commits, then actions, and previews. It owns
 //! the session's state; a shell moves what it gives:

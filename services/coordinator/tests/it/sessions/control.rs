@@ -138,7 +138,7 @@ async fn s31_a_lost_link_changes_nothing_but_what_is_known() {
 }
 
 #[tokio::test]
-async fn h7_sessions_of_a_host_are_counted() {
+async fn sessions_of_a_host_are_counted() {
     let world = World::new();
     let one = world.started(None).await;
     world.started(None).await;

@@ -185,7 +185,7 @@ impl Fold {
     }
 }
 
-/// The ladder of a closable program (DESIGN §4.2).
+/// The ladder of a closable program: the end of its input first, then signals.
 pub(super) fn ladder() -> Vec<Rung> {
     let rung = |step, wait| Rung { step, wait };
     vec![

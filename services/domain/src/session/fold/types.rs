@@ -186,7 +186,7 @@ pub enum Accepted {
     },
 }
 
-/// One rung of the stop ladder (DESIGN §4.2).
+/// One rung of the stop ladder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rung {
     /// What is done.
