@@ -292,7 +292,7 @@ pub(crate) struct Tail {
     /// Go on until the end
     #[arg(long, short)]
     pub(crate) follow: bool,
-    /// start, end, or a byte offset [default: the last 64 KiB]
+    /// Where to begin: start, end, OFFSET in bytes, or RUN:OFFSET [default: the last 64 KiB]
     #[arg(long, value_name = "CURSOR")]
     pub(crate) from: Option<String>,
     /// Every byte as it was printed, late ones too

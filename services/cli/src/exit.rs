@@ -1,8 +1,9 @@
 //! How a command ends: one table from faults to exit codes.
 
-use std::process::ExitCode;
+use std::{collections::BTreeMap, process::ExitCode};
 
 use muster_client::{Fault, Kind, Reason, Unsettled};
+use serde_json::{Value, json};
 
 use crate::out;
 
@@ -36,6 +37,17 @@ pub(crate) struct Failure {
     text: String,
     hint: Option<String>,
     quiet: bool,
+    /// Apart, since failures are passed on by value.
+    details: Box<Details>,
+}
+
+#[derive(Debug, Default)]
+struct Details {
+    /// Stable name, for programs.
+    reason: String,
+    /// How the command is typed.
+    usage: Option<String>,
+    metadata: BTreeMap<String, String>,
 }
 
 impl Failure {
@@ -56,17 +68,39 @@ impl Failure {
             text: text.into(),
             hint: None,
             quiet: false,
+            details: Box::new(Details {
+                reason: reason(code).to_owned(),
+                ..Details::default()
+            }),
         }
     }
 
     /// Nobody reads what is printed: not worth a word.
     pub(crate) fn nobody_reads() -> Self {
         Self {
-            code: 0,
-            text: String::new(),
-            hint: None,
             quiet: true,
+            ..Self::with_code(0, String::new())
         }
+    }
+
+    /// A more precise name than that of the exit code.
+    pub(crate) fn reason(mut self, reason: &str) -> Self {
+        reason.clone_into(&mut self.details.reason);
+        self
+    }
+
+    /// Adds how the command is typed.
+    pub(crate) fn usage_line(mut self, usage: Option<String>) -> Self {
+        self.details.usage = usage;
+        self
+    }
+
+    /// Adds a value for programs.
+    pub(crate) fn with(mut self, key: &str, value: &str) -> Self {
+        self.details
+            .metadata
+            .insert(key.to_owned(), value.to_string());
+        self
     }
 
     /// Adds what to do about it.
@@ -89,14 +123,38 @@ impl Failure {
         self
     }
 
-    /// Says what went wrong on standard error and gives the code.
+    /// Says what went wrong on standard error, as it was asked for, and gives the code.
     pub(crate) fn report(&self) -> ExitCode {
         match (self.quiet, self.text.as_str()) {
-            (false, text) => out::complain(text, self.hint.as_deref()),
+            (false, _) if out::is_json() => out::aloud(&self.document().to_string()),
+            (false, _) => out::aloud(self.words().trim_end()),
             (true, "") => {}
-            (true, text) => out::note(text),
+            (true, text) => out::aloud(text),
         }
         ExitCode::from(self.code)
+    }
+
+    /// For people: what, what to do about it, how it is typed.
+    pub(crate) fn words(&self) -> String {
+        let mut words = format!("error: {}\n", self.text);
+        for (name, line) in [("hint", &self.hint), ("usage", &self.details.usage)] {
+            if let Some(line) = line {
+                words.push_str(&format!("{name}: {line}\n"));
+            }
+        }
+        words
+    }
+
+    /// For programs: every field is always there.
+    fn document(&self) -> Value {
+        json!({ "error": {
+            "reason": self.details.reason,
+            "message": self.text,
+            "hint": self.hint.as_deref().unwrap_or_default(),
+            "usage": self.details.usage.as_deref().unwrap_or_default(),
+            "exit_code": self.code,
+            "metadata": self.details.metadata,
+        } })
     }
 }
 
@@ -105,12 +163,11 @@ impl From<Fault> for Failure {
         let candidates = fault.metadata().contains_key("candidates");
         let own = fault.hint().filter(|_| !candidates).map(str::to_owned);
         let hint = own.or_else(|| default_hint(&fault));
-        Self {
-            code: code(&fault),
-            text: fault.message().to_owned(),
-            hint,
-            quiet: false,
-        }
+        let mut failure =
+            Self::with_code(code(&fault), fault.message()).reason(fault.reason().as_str());
+        failure.hint = hint;
+        failure.details.metadata = fault.metadata().clone();
+        failure
     }
 }
 
@@ -121,10 +178,27 @@ impl From<Unsettled> for Failure {
             Unsettled::NotAccepted(fault) if fault.reason() == Reason::StoreUnavailable => {
                 let text = format!("not accepted: {fault}");
                 Self::with_code(NO_COORDINATOR, text)
+                    .reason(fault.reason().as_str())
                     .hint("the disk of the data folder may be full; its log says why")
             }
             other => Fault::from(other).into(),
         }
+    }
+}
+
+/// The name of a failure that has no fault behind it.
+fn reason(code: u8) -> &'static str {
+    match code {
+        USAGE => "USAGE",
+        NOT_FOUND => "NOT_FOUND",
+        REFUSED => "REFUSED",
+        NO_COORDINATOR => "COORDINATOR_UNREACHABLE",
+        NO_HOST => "HOST_UNREACHABLE",
+        RUN_FAILED => "RUN_FAILED",
+        NOT_EXECUTABLE => "NOT_EXECUTABLE",
+        NO_PROGRAM => "PROGRAM_NOT_FOUND",
+        INTERRUPTED => "INTERRUPTED",
+        _ => "FAILED",
     }
 }
 
@@ -158,6 +232,10 @@ fn default_hint(fault: &Fault) -> Option<String> {
             "`muster session ls` lists the sessions"
         }
         Reason::TaskNotFound => "`muster task ls` lists the tasks",
+        Reason::RunNotFound => "`muster session show` tells which run is the latest",
+        Reason::BadCursor => {
+            "a cursor is in a run, at or before its end; `--from start` and `--from end` always work"
+        }
         Reason::HostNotFound => "`muster status` lists the hosts",
         _ => return None,
     };
@@ -194,5 +272,25 @@ mod tests {
             Failure::with_code(INTERRUPTED, "x").in_run().code,
             INTERRUPTED
         );
+    }
+
+    #[test]
+    fn failures_are_one_document_for_programs_and_lines_for_people() {
+        let fault = Fault::new(Reason::RunEnded, "the run has ended").with("run", 2);
+        let failure = Failure::from(fault).hint("resume it");
+        assert_eq!(
+            failure.document(),
+            json!({"error": {
+                "reason": "RUN_ENDED", "message": "the run has ended", "hint": "resume it",
+                "usage": "", "exit_code": 4, "metadata": {"run": "2"}
+            }})
+        );
+        assert_eq!(
+            failure.words(),
+            "error: the run has ended\nhint: resume it\n"
+        );
+        let plain = Failure::usage("no").document();
+        assert_eq!(plain["error"]["reason"], "USAGE");
+        assert_eq!(plain["error"]["hint"], "");
     }
 }

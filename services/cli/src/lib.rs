@@ -7,12 +7,14 @@
 mod args;
 mod cmd;
 mod context;
+mod cuts;
 mod duration;
 mod exit;
 mod follow;
 mod out;
 mod start;
 mod table;
+mod usage;
 
 use std::{ffi::OsString, process::ExitCode};
 
@@ -28,17 +30,17 @@ pub fn main() -> ExitCode {
     if let Some(code) = muster_host_agent::dispatch(&args) {
         return code;
     }
+    if usage::wants_json(&args) {
+        out::speak_json();
+    }
     match args.get(1).and_then(|word| word.to_str()) {
         Some("agent") => return muster_host_agent::agent_main(without_verb(args)),
         Some("up") => return cmd::up::run(&Binary::muster(), without_verb(args)),
         _ => {}
     }
-    let cli = match Cli::try_parse_from(args) {
+    let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
-        Err(error) => {
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::USAGE));
-        }
+        Err(error) => return usage::refuse(&error, &args),
     };
     match run(cli) {
         Ok(code) => code,

@@ -1,11 +1,27 @@
 //! Where words go: data to standard output, everything else to standard error.
 
-use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
+use std::{
+    io::{self, ErrorKind, IsTerminal as _, Write as _},
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use muster_runtime::Tasks;
 use serde_json::Value;
 
 use crate::exit::Failure;
+
+/// Set once, before anything is said.
+static JSON: AtomicBool = AtomicBool::new(false);
+
+/// From now on standard error is for programs too: notes are left out, failures are JSON.
+pub(crate) fn speak_json() {
+    JSON.store(true, Ordering::Relaxed);
+}
+
+/// Whether a program reads.
+pub(crate) fn is_json() -> bool {
+    JSON.load(Ordering::Relaxed)
+}
 
 /// Writes data. A reader that has gone ends the command quietly.
 pub(crate) fn bytes(data: &[u8]) -> Result<(), Failure> {
@@ -64,17 +80,16 @@ fn error_bytes(data: &[u8]) -> Result<(), Failure> {
         .map_err(|error| unwritten(&error))
 }
 
-/// Says something that is not data. Nothing depends on its being read.
+/// Says something that is not data. Nothing depends on its being read; programs are spared it.
 pub(crate) fn note(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+    if !is_json() {
+        aloud(text);
+    }
 }
 
-/// Says what went wrong, and what to do about it.
-pub(crate) fn complain(text: &str, hint: Option<&str>) {
-    note(&format!("error: {text}"));
-    if let Some(hint) = hint {
-        note(&format!("hint: {hint}"));
-    }
+/// Says something that is not data, to programs too.
+pub(crate) fn aloud(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
 }
 
 fn unwritten(error: &io::Error) -> Failure {

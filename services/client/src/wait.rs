@@ -121,7 +121,22 @@ impl Client {
         wait_for: WaitFor,
         timeout: Option<Duration>,
     ) -> Result<Session, Fault> {
-        let wait = Box::pin(self.wait_without_end(id, wait_for));
+        self.wait_session_told(id, wait_for, timeout, |_| {}).await
+    }
+
+    /// As [`Client::wait_session`]; `link` is told of every attempt that failed (`Some`: why)
+    /// and of every sign of life (`None`), for people.
+    ///
+    /// # Errors
+    /// As [`Client::wait_session`].
+    pub async fn wait_session_told(
+        &self,
+        id: &str,
+        wait_for: WaitFor,
+        timeout: Option<Duration>,
+        link: impl FnMut(Option<&Fault>) + Send,
+    ) -> Result<Session, Fault> {
+        let wait = Box::pin(self.wait_without_end(id, wait_for, link));
         let Some(timeout) = timeout else {
             return wait.await;
         };
@@ -134,7 +149,12 @@ impl Client {
         }
     }
 
-    async fn wait_without_end(&self, id: &str, wait_for: WaitFor) -> Result<Session, Fault> {
+    async fn wait_without_end(
+        &self,
+        id: &str,
+        wait_for: WaitFor,
+        mut link: impl FnMut(Option<&Fault>) + Send,
+    ) -> Result<Session, Fault> {
         let session = self.get_session(id).await?;
         if wait_for.is_met(&session) {
             return Ok(session);
@@ -146,7 +166,12 @@ impl Client {
         let mut watch = self.watch(limits::UNCERTAIN_SEND);
         watch.subscribe(topic, None);
         loop {
-            let session = match watch.next().await? {
+            let event = watch.next().await?;
+            link(match &event {
+                WatchEvent::Reconnecting { cause } => Some(cause),
+                _ => None,
+            });
+            let session = match event {
                 WatchEvent::Item(item) => match item.item {
                     Some(Item::Session(session)) => Some(session),
                     _ => None,

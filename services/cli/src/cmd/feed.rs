@@ -3,7 +3,7 @@
 use muster_client::{Topic, WatchEvent, json};
 use serde_json::{Value, json};
 
-use crate::{context::Context, exit::Failure, out};
+use crate::{context::Context, cuts::Cuts, exit::Failure, out};
 
 /// How long it tries to go on after a cut.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);
@@ -24,11 +24,13 @@ pub(crate) async fn run(
     };
     let mut watch = client.watch(PATIENCE);
     watch.subscribe(topic, after);
+    let mut cuts = Cuts::new();
     loop {
         match watch.next().await? {
             WatchEvent::Refused { fault, .. } => return Err(fault.into()),
-            WatchEvent::Reconnecting { cause } => out::note(&format!("cut, trying again: {cause}")),
+            WatchEvent::Reconnecting { cause } => cuts.cut(&cause),
             event => {
+                cuts.alive();
                 let line = render(&event);
                 if context.json {
                     out::json_line(&line)?;

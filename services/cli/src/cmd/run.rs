@@ -36,7 +36,7 @@ pub(crate) async fn run(context: &Context, run: args::Run) -> Result<ExitCode, F
     let started = told_when_slow(Box::pin(client.start_session(request, PATIENCE))).await;
     let (session, _) = started.map_err(|unsettled| Failure::from(unsettled).in_run())?;
     if !detach {
-        out::note(&format!("session {}", session.id));
+        out::aloud(&format!("session {}", session.id));
     }
     if never_ran(&session) {
         return Err(ended::start_failure(&session));
@@ -175,7 +175,7 @@ async fn attached(context: &Context, client: &Client, id: &str) -> Result<ExitCo
                         .hint(format!("`muster tail {id} --follow` shows it, `muster session stop {id}` stops it")));
                 }
                 Pressed::Stop => {
-                    out::note("stopping the session");
+                    out::aloud("stopping the session");
                     // Beside the output: it goes on while the ladder is climbed.
                     stops.push(client.stop_session(id, false));
                 }

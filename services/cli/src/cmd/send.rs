@@ -72,7 +72,9 @@ async fn echoes(client: &Client, session: &str) -> Result<(), Failure> {
     let session = client.get_session(session).await?;
     if session.adapter == "generic" {
         let why = "a generic program does not echo what it is told; nothing was sent";
-        return Err(Failure::failed(why).hint("`--wait written` waits until it is in its input"));
+        return Err(Failure::failed(why)
+            .reason(Reason::Unsupported.as_str())
+            .hint("`--wait written` waits until it is in its input"));
     }
     Ok(())
 }
@@ -96,7 +98,10 @@ async fn settled(
             Reason::WaitTimeout => Failure::failed(format!(
                 "accepted, and not there yet (message {})",
                 message.id
-            )),
+            ))
+            .reason(fault.reason().as_str())
+            .with("message", &message.id)
+            .hint("it stands and is written as soon as the program reads; `muster queue` shows it"),
             _ => fault.into(),
         })
 }
@@ -113,7 +118,12 @@ fn came_through(message: &Message) -> Result<(), Failure> {
                 reason => format!(" ({reason})"),
             };
             let text = format!("the message is {state}{why} (message {})", message.id);
-            Err(Failure::failed(text).hint("`muster session show` tells how its session stands"))
+            Err(Failure::failed(text)
+                .reason("NOT_DELIVERED")
+                .with("message", &message.id)
+                .with("state", state)
+                .with("state_reason", &message.state_reason)
+                .hint("`muster session show` tells how its session stands"))
         }
     }
 }

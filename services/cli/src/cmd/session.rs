@@ -1,5 +1,7 @@
 //! `muster session`.
 
+mod told;
+
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, TryStreamExt as _};
@@ -37,15 +39,15 @@ pub(crate) async fn run(context: &Context, command: args::Session) -> Result<(),
         args::Session::Stop { session, survivors } => {
             let control = client.stop_session(&session, survivors).await?;
             let text = if survivors {
-                format!("{} survivors were ended", control.survivors.len())
+                told::survivors_ended(&control)
             } else {
-                "stopping".to_owned()
+                told::stopped(&control)
             };
             controlled(context, &control, &text)
         }
         args::Session::Interrupt { session, hard: _ } => {
             let control = client.interrupt_session(&session).await?;
-            controlled(context, &control, "interrupted")
+            controlled(context, &control, &told::interrupted(&control))
         }
         args::Session::Resume { session, id } => {
             let key = id.unwrap_or_else(new_key);
@@ -53,7 +55,10 @@ pub(crate) async fn run(context: &Context, command: args::Session) -> Result<(),
             if context.json {
                 return out::json(&json(&session));
             }
-            out::note(&format!("run {} of session {}", session.run, session.id));
+            let (run, id) = (session.run, &session.id);
+            out::note(&format!(
+                "run {run} of the session has begun\nnext: `muster tail {id} --follow` shows its output"
+            ));
             Ok(())
         }
     }
@@ -205,10 +210,6 @@ fn controlled(context: &Context, control: &Control, text: &str) -> Result<(), Fa
     if context.json {
         return out::json(&json(&control.session));
     }
-    out::note(if control.already_ended {
-        "it had ended before"
-    } else {
-        text
-    });
+    out::note(text);
     Ok(())
 }

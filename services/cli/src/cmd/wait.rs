@@ -1,8 +1,9 @@
 //! `muster wait`.
 
-use muster_client::{WaitFor, json};
+use muster_client::{Reason, WaitFor, json};
 
-use crate::{args, context::Context, exit::Failure, out};
+use super::session::word;
+use crate::{args, context::Context, cuts::Cuts, exit::Failure, out};
 
 /// Waits for a session; ends well only at the real end.
 pub(crate) async fn run(context: &Context, wait: args::Wait) -> Result<(), Failure> {
@@ -13,15 +14,20 @@ pub(crate) async fn run(context: &Context, wait: args::Wait) -> Result<(), Failu
         args::WaitFor::Idle => {
             client.get_session(&wait.session).await?;
             return Err(Failure::failed("a generic program is never idle")
+                .reason(Reason::Unsupported.as_str())
                 .hint("`--for exit` waits for its end"));
         }
     };
+    let mut cuts = Cuts::new();
     let session = client
-        .wait_session(&wait.session, wait_for, wait.timeout)
+        .wait_session_told(&wait.session, wait_for, wait.timeout, |cut| match cut {
+            Some(cause) => cuts.cut(cause),
+            None => cuts.alive(),
+        })
         .await?;
     if context.json {
         out::json(&json(&session))
     } else {
-        Ok(())
+        out::line(&word(&session, "status"))
     }
 }

@@ -6,4 +6,5 @@
 
 mod alone;
 mod output;
+mod words;
 mod world;

@@ -14,7 +14,7 @@ pub(super) fn start_failure(session: &Session) -> Failure {
         &session.failure_text
     };
     let program = session.argv.first().map_or("", String::as_str);
-    match session.failure_reason.as_str() {
+    let failure = match session.failure_reason.as_str() {
         "PROGRAM_NOT_FOUND" => Failure::with_code(exit::NO_PROGRAM, text).hint(format!(
             "`{program}` is looked up in the PATH of the login shell; an absolute path always works"
         )),
@@ -27,7 +27,10 @@ pub(super) fn start_failure(session: &Session) -> Failure {
             "`muster session show {}` has the details",
             session.id
         )),
-    }
+    };
+    failure
+        .reason(&session.failure_reason)
+        .with("session", &session.id)
 }
 
 /// The code of an ended session.
@@ -51,10 +54,13 @@ pub(super) fn code(session: &Session) -> Result<ExitCode, Failure> {
         "boot" => "the host was started anew; the program is gone".to_owned(),
         reason => format!("nobody saw how the program ended (lost: {reason})"),
     };
-    Err(Failure::with_code(exit::RUN_FAILED, why).hint(format!(
-        "`muster session explain {}` says what is known",
-        session.id
-    )))
+    Err(Failure::with_code(exit::RUN_FAILED, why)
+        .reason("LOST")
+        .with("session", &session.id)
+        .hint(format!(
+            "`muster session explain {}` says what is known",
+            session.id
+        )))
 }
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ impl Interrupts {
                         self.stopping = true;
                         return Pressed::Stop;
                     }
-                    out::note("detaching in 2 s, again to stop");
+                    out::aloud("detaching in 2 s, again to stop");
                     self.detach_at = Some(self.clock.boottime() + AGAIN_WITHIN);
                 }
                 Some(()) = self.terminate.recv() => return Pressed::Detach,
