@@ -5,6 +5,7 @@
 
 mod ending;
 mod facts;
+mod folderless;
 mod start;
 mod stdin;
 mod supervise;
@@ -20,7 +21,8 @@ use std::{
 
 use muster_domain::{Fault, Reason, limits};
 use muster_proto::agent::{
-    DeliveryEnded, FindProcessesResponse, FoundProcess, ListRunsRequest, ListRunsResponse, RunFacts,
+    DeliveryEnded, FindProcessesResponse, FoundProcess, ListRunsRequest, ListRunsResponse,
+    ProcessIdentity, RunFacts, RunState,
 };
 use muster_runtime::{Clock, Tasks};
 use tokio::sync::{Semaphore, broadcast};
@@ -31,7 +33,7 @@ use crate::{
     host::DiskFloor,
     keeper_client::Launcher,
     proc,
-    run_dir::{EXIT, Home, RunDir, RunKey},
+    run_dir::{ExitLook, Home, RunDir, RunKey},
     spawn::LoginEnv,
 };
 
@@ -69,6 +71,8 @@ struct Inner {
     /// One start at a time per session.
     starts: Mutex<HashMap<Uuid, Arc<tokio::sync::Mutex<()>>>>,
     supervised: Mutex<HashSet<RunKey>>,
+    /// Runs without a folder whose processes are being ended.
+    ladders: Mutex<HashSet<RunKey>>,
     deliveries: Semaphore,
 }
 
@@ -102,14 +106,16 @@ impl Processes {
                 events: broadcast::Sender::new(WATCH_CAPACITY),
                 starts: Mutex::default(),
                 supervised: Mutex::default(),
+                ladders: Mutex::default(),
                 deliveries: Semaphore::new(limits::DELIVERIES_AT_ONCE),
             }),
         };
         for key in scan.runs {
             let dir = processes.home().open_run(key)?;
-            // What has ended needs nobody; watchers read it from its folder.
-            if dir.is_some_and(|dir| !dir.exists(EXIT).unwrap_or(false)) {
-                processes.supervise(key);
+            // What has ended needs nobody, but for its survivors; watchers read it from its
+            // folder.
+            if dir.is_some_and(|dir| !is_settled(&dir)) {
+                processes.supervise(key, None);
             }
         }
         Ok(processes)
@@ -119,10 +125,44 @@ impl Processes {
         &self.inner.config.home
     }
 
-    /// Facts of one run. Blocking.
-    pub(crate) fn get(&self, key: RunKey) -> Result<RunFacts, Fault> {
-        let dir = self.run(key)?;
-        facts::read(&dir, key, &self.inner.config.boot_id).map_err(|error| broken(key, &error))
+    /// Facts of one run. Where its folder is gone, its processes are looked for: by marker,
+    /// and the one that was `told` of it by identity. Blocking.
+    ///
+    /// # Errors
+    /// `RUN_NOT_FOUND` when there is neither a folder nor a process; `INTERNAL` when that
+    /// cannot be seen.
+    pub(crate) fn get(
+        &self,
+        key: RunKey,
+        told: Option<&ProcessIdentity>,
+    ) -> Result<RunFacts, Fault> {
+        let boot = &self.inner.config.boot_id;
+        let failed = |error: std::io::Error| broken(key, &error);
+        if let Some(dir) = self.home().open_run(key).map_err(failed)? {
+            let facts = facts::read(&dir, key, boot).map_err(failed)?;
+            // It may have been read while somebody removed it.
+            let removed = facts.state() == RunState::NeverStarted
+                && self.home().open_run(key).map_err(failed)?.is_none();
+            if !removed {
+                return Ok(facts);
+            }
+        }
+        let facts = facts::without_folder(key, boot, told).map_err(failed)?;
+        facts.ok_or_else(|| no_run(key))
+    }
+
+    /// As [`Processes::get`] for the coordinator, which may be the only one that knows of a
+    /// run without a folder: it is watched from now on.
+    pub(crate) fn look_up(
+        &self,
+        key: RunKey,
+        told: Option<&ProcessIdentity>,
+    ) -> Result<RunFacts, Fault> {
+        let facts = self.get(key, told)?;
+        if facts.folder_missing {
+            self.supervise(key, facts.process.clone());
+        }
+        Ok(facts)
     }
 
     /// One page of runs. Blocking.
@@ -147,10 +187,12 @@ impl Processes {
             Some(last) if more => format!("{}/{}", last.session.hyphenated(), last.run),
             _ => String::new(),
         };
-        let runs = keys.into_iter().filter_map(|key| match self.get(key) {
-            Err(fault) if fault.reason() == Reason::RunNotFound => None,
-            facts => Some(facts),
-        });
+        let runs = keys
+            .into_iter()
+            .filter_map(|key| match self.get(key, None) {
+                Err(fault) if fault.reason() == Reason::RunNotFound => None,
+                facts => Some(facts),
+            });
         Ok(ListRunsResponse {
             runs: runs.collect::<Result<_, _>>()?,
             next_page_token,
@@ -176,10 +218,7 @@ impl Processes {
             .home()
             .open_run(key)
             .map_err(|error| broken(key, &error))?;
-        dir.ok_or_else(|| {
-            let why = format!("session {} has no run {} here", key.session, key.run);
-            Fault::new(Reason::RunNotFound, why)
-        })
+        dir.ok_or_else(|| no_run(key))
     }
 
     /// As [`Processes::run`], off the runtime's threads.
@@ -189,7 +228,7 @@ impl Processes {
 
     /// As [`Processes::get`], off the runtime's threads.
     async fn facts(&self, key: RunKey) -> Result<RunFacts, Fault> {
-        self.blocking(move |this| this.get(key)).await
+        self.blocking(move |this| this.get(key, None)).await
     }
 
     async fn blocking<T: Send + 'static>(
@@ -215,11 +254,28 @@ impl Inner {
         self.starts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn ladders(&self) -> MutexGuard<'_, HashSet<RunKey>> {
+        self.ladders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn supervised(&self) -> MutexGuard<'_, HashSet<RunKey>> {
         self.supervised
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Nothing of this run can change any more. What cannot be read may.
+fn is_settled(dir: &RunDir) -> bool {
+    match dir.look_at_exit() {
+        Ok(ExitLook::Recorded(exit)) => exit.survivors.is_empty(),
+        Ok(ExitLook::Missing | ExitLook::Damaged) | Err(_) => false,
+    }
+}
+
+fn no_run(key: RunKey) -> Fault {
+    let why = format!("session {} has no run {} here", key.session, key.run);
+    Fault::new(Reason::RunNotFound, why)
 }
 
 fn broken(key: RunKey, error: &std::io::Error) -> Fault {

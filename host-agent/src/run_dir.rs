@@ -63,6 +63,18 @@ pub enum LockState {
     Missing,
 }
 
+/// What there is to be seen of a run's end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExitLook {
+    /// No record.
+    Missing,
+    /// A file of its name, and it is no record of an end: torn, garbage, or something else.
+    /// Nothing follows from it.
+    Damaged,
+    /// The record.
+    Recorded(Box<ExitRecord>),
+}
+
 /// An open run folder.
 #[derive(Debug)]
 pub struct RunDir {
@@ -248,6 +260,20 @@ impl RunDir {
         self.read(PROC)
     }
 
+    /// `exit.json`, told apart: not there, damaged, or a record.
+    ///
+    /// # Errors
+    /// It is there and cannot be read: that is no evidence for anything.
+    pub fn look_at_exit(&self) -> io::Result<ExitLook> {
+        match self.exit() {
+            Ok(None) => Ok(ExitLook::Missing),
+            Ok(Some(record)) if record.is_whole() => Ok(ExitLook::Recorded(Box::new(record))),
+            Ok(Some(_)) => Ok(ExitLook::Damaged),
+            Err(error) if is_no_record(&error) => Ok(ExitLook::Damaged),
+            Err(error) => Err(error),
+        }
+    }
+
     /// `exit.json`. See [`RunDir::read`].
     ///
     /// # Errors
@@ -255,6 +281,12 @@ impl RunDir {
     pub fn exit(&self) -> io::Result<Option<ExitRecord>> {
         self.read(EXIT)
     }
+}
+
+/// What was read is no record of ours: other content, a link, a folder.
+fn is_no_record(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    error.kind() == io::ErrorKind::InvalidData || matches!(errno, Some(Errno::LOOP | Errno::ISDIR))
 }
 
 impl AsFd for RunDir {
@@ -293,6 +325,31 @@ mod tests {
         let (temp, dir) = folder();
         std::fs::write(temp.path().join(EXIT), b"{\"code\":").unwrap();
         assert_eq!(dir.exit().unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn s29_a_damaged_end_is_told_from_none_and_from_one_that_cannot_be_read() {
+        let (temp, dir) = folder();
+        let path = temp.path().join(EXIT);
+        assert_eq!(dir.look_at_exit().unwrap(), ExitLook::Missing);
+        for damaged in ["", "{\"code\":", "garbage", "{}", "[1]", "{\"code\":0}"] {
+            std::fs::write(&path, damaged).unwrap();
+            assert_eq!(dir.look_at_exit().unwrap(), ExitLook::Damaged, "{damaged}");
+        }
+        let record = ExitRecord {
+            code: Some(0),
+            at_us: 1,
+            ..ExitRecord::default()
+        };
+        dir.write(EXIT, &record).unwrap();
+        let seen = dir.look_at_exit().unwrap();
+        assert_eq!(seen, ExitLook::Recorded(Box::new(record)));
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        assert_eq!(dir.look_at_exit().unwrap(), ExitLook::Damaged);
+        for errno in [Errno::ACCESS, Errno::IO, Errno::STALE] {
+            assert!(!is_no_record(&errno.into()), "{errno}");
+        }
     }
 
     #[test]

@@ -209,9 +209,13 @@ impl Keeper {
                 ending.settled = true;
                 self.push_event(event::Event::ExitRecorded(true));
             }
-            Err(error) if is_full(&error) || ending.tries < TRIES_MAX => {
+            Err(error)
+                if is_full(&error)
+                    || (ending.tries < TRIES_MAX && error.kind() != io::ErrorKind::NotFound) =>
+            {
                 self.try_again_at(now + RETRY);
             }
+            // The folder is gone: nobody will read the record.
             Err(_) => ending.settled = true,
         }
     }

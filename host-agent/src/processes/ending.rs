@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use muster_domain::{Fault, Reason, limits};
 use muster_proto::{
-    agent::{ProcessIdentity, RunFacts, RunState, Rung, StopRequest, StopResponse, rung::Action},
+    agent::{ProcessIdentity, RunState, Rung, StopRequest, StopResponse, rung::Action},
     convert::time::from_duration,
     keeper::{self, FailureReason},
 };
 
 use super::{
     Processes,
+    facts::of,
     stdin::{ANSWER_GRACE, Input, Spool, no_keeper},
 };
 use crate::{
@@ -27,7 +28,7 @@ const RUNGS: usize = 16;
 const RUNG_WAIT_MAX: Duration = Duration::from_secs(3600);
 /// How long a run whose keeper is being replaced is waited for.
 const KEEPER_WITHIN: Duration = Duration::from_secs(10);
-const PAUSE: Duration = Duration::from_millis(50);
+pub(super) const PAUSE: Duration = Duration::from_millis(50);
 
 impl Processes {
     /// Starts the stop ladder, or ends the survivors of a run that has ended.
@@ -43,6 +44,10 @@ impl Processes {
         let waits = check_rungs(&request.rungs)?;
         if request.survivors {
             return self.stop_survivors(key, request.rungs, waits).await;
+        }
+        if !self.has_folder(key).await? {
+            let rungs = signals(request.rungs, waits);
+            return self.stop_folderless(key, request.process, rungs).await;
         }
         let (rungs, _spools) = self.keeper_rungs(key, request.rungs, &waits).await?;
         let stop = keeper::Stop {
@@ -73,6 +78,9 @@ impl Processes {
         signal: i32,
     ) -> Result<Vec<ProcessIdentity>, Fault> {
         check_signal(signal)?;
+        if !self.has_folder(key).await? {
+            return self.signal_folderless(key, None, signal).await;
+        }
         let call = keeper::Signal { signal, request_id };
         let answer = self
             .ask_keeper(key, |client| {
@@ -117,7 +125,7 @@ impl Processes {
             if self.inner.clock.boottime() >= until {
                 return Err(no_keeper(key).with_internal(error));
             }
-            self.supervise(key);
+            self.supervise(key, None);
             self.inner.clock.sleep(PAUSE).await;
         }
     }
@@ -165,15 +173,8 @@ impl Processes {
         waits: Vec<Duration>,
     ) -> Result<StopResponse, Fault> {
         let facts = self.facts(key).await?;
-        let survivors = alive(&facts)?;
-        let ladder: Vec<_> = rungs
-            .into_iter()
-            .zip(waits)
-            .filter_map(|(rung, wait)| match rung.action {
-                Some(Action::Signal(signal)) => Some((signal, wait)),
-                _ => None,
-            })
-            .collect();
+        let survivors = facts.survivors.clone().unwrap_or_default().processes;
+        let ladder = signals(rungs, waits);
         if !survivors.is_empty() {
             let this = self.clone();
             let targets = survivors.clone();
@@ -212,43 +213,32 @@ impl Processes {
     }
 }
 
-fn alive(facts: &RunFacts) -> Result<Vec<ProcessIdentity>, Fault> {
-    let Some(exit) = &facts.exit else {
-        return Ok(Vec::new());
-    };
-    let boot = proc::boot_id().map_err(Fault::internal)?;
-    let mut alive = Vec::new();
-    for survivor in &exit.survivors {
-        if survivor.boot_id == boot && is_alive(survivor).map_err(Fault::internal)? {
-            alive.push(survivor.clone());
-        }
-    }
-    Ok(alive)
-}
-
-fn of(target: &ProcessIdentity) -> Identity {
-    Identity {
-        pid: target.pid,
-        start_ticks: target.start_ticks,
-    }
+/// The rungs of a ladder that are signals, where nobody holds a stdin.
+fn signals(rungs: Vec<Rung>, waits: Vec<Duration>) -> Vec<(i32, Duration)> {
+    let rungs = rungs.into_iter().zip(waits);
+    let signals = rungs.filter_map(|(rung, wait)| match rung.action {
+        Some(Action::Signal(signal)) => Some((signal, wait)),
+        _ => None,
+    });
+    signals.collect()
 }
 
 fn is_alive(target: &ProcessIdentity) -> std::io::Result<bool> {
     of(target).is_alive()
 }
 
-fn send(target: &ProcessIdentity, signal: i32) -> std::io::Result<Signalled> {
+pub(super) fn send(target: &ProcessIdentity, signal: i32) -> std::io::Result<Signalled> {
     match proc::signal_of(signal) {
         Some(signal) => proc::signal_identity(&target.boot_id, of(target), signal),
         None => Ok(Signalled::Refused),
     }
 }
 
-fn report(target: &ProcessIdentity, sent: std::io::Result<Signalled>) {
+pub(super) fn report(target: &ProcessIdentity, sent: std::io::Result<Signalled>) {
     match sent {
         Ok(Signalled::Sent | Signalled::Gone) => {}
-        Ok(other) => tracing::warn!(pid = target.pid, ?other, "survivor not signalled"),
-        Err(error) => tracing::warn!(pid = target.pid, %error, "survivor not signalled"),
+        Ok(other) => tracing::warn!(pid = target.pid, ?other, "process not signalled"),
+        Err(error) => tracing::warn!(pid = target.pid, %error, "process not signalled"),
     }
 }
 

@@ -4,7 +4,9 @@ use std::io;
 
 use muster_domain::Timestamp;
 use muster_proto::{
-    agent::{self, LostReason, ProcessIdentity, RunFacts, RunRef, RunState, StdinMode},
+    agent::{
+        self, LivingSurvivors, LostReason, ProcessIdentity, RunFacts, RunRef, RunState, StdinMode,
+    },
     convert::time::{duration, timestamp},
 };
 use serde::{Deserialize, Serialize};
@@ -12,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     proc::{self, Identity},
     run_dir::{
-        ExitRecord, JournalRecord, LockState, Meta, ProcRecord, RunDir, RunKey, STDERR, STREAM,
-        StdinKind, read_journal,
+        ExitLook, ExitRecord, JournalRecord, LockState, Meta, ProcRecord, RunDir, RunKey, STDERR,
+        STREAM, StdinKind, read_journal,
     },
 };
 
@@ -56,9 +58,13 @@ pub(super) fn read(dir: &RunDir, key: RunKey, boot_id: &str) -> io::Result<RunFa
         facts.started_at = (record.started_at_us > 0)
             .then(|| timestamp(Timestamp::from_micros(record.started_at_us)));
     }
-    if let Some(exit) = dir.exit()? {
-        ended(&mut facts, exit);
-        return Ok(facts);
+    match dir.look_at_exit()? {
+        ExitLook::Recorded(exit) => {
+            ended(&mut facts, *exit, boot_id)?;
+            return Ok(facts);
+        }
+        ExitLook::Damaged => facts.exit_damaged = true,
+        ExitLook::Missing => {}
     }
     facts.stream_size = dir.size(STREAM)?.unwrap_or(0);
     facts.stderr_size = dir.size(STDERR)?.unwrap_or(0);
@@ -68,11 +74,54 @@ pub(super) fn read(dir: &RunDir, key: RunKey, boot_id: &str) -> io::Result<RunFa
     }
     // The keeper may have recorded the end after the look for it: the record wins.
     if facts.state() != RunState::Alive
-        && let Some(exit) = dir.exit()?
+        && let ExitLook::Recorded(exit) = dir.look_at_exit()?
     {
-        ended(&mut facts, exit);
+        facts.exit_damaged = false;
+        ended(&mut facts, *exit, boot_id)?;
     }
     Ok(facts)
+}
+
+/// What is known of a run whose folder is not there: whether a process of it lives, by its
+/// marker, or as the one that was told earlier. `None`: none does. Blocking.
+///
+/// # Errors
+/// Any failure to look: it says nothing about the run.
+pub(super) fn without_folder(
+    key: RunKey,
+    boot_id: &str,
+    told: Option<&ProcessIdentity>,
+) -> io::Result<Option<RunFacts>> {
+    let process = match told {
+        Some(told) if told.boot_id == boot_id && of(told).is_alive()? => Some(of(told)),
+        _ => {
+            let session = key.session.hyphenated().to_string();
+            let marked = proc::find_marked(&session, Some(key.run))?;
+            marked.first().map(|found| found.identity)
+        }
+    };
+    Ok(process.map(|process| RunFacts {
+        run: Some(run_ref(key)),
+        state: RunState::Alive.into(),
+        process: Some(identity(boot_id, process)),
+        // Nobody can say where it was.
+        cwd_exists: true,
+        folder_missing: true,
+        ..RunFacts::default()
+    }))
+}
+
+/// A run whose folder is gone and whose processes are too, after what was known of it.
+pub(super) fn lost_with_folder(known: RunFacts) -> RunFacts {
+    let mut facts = RunFacts {
+        keeper: None,
+        exit: None,
+        folder_missing: true,
+        ..known
+    };
+    facts.set_state(RunState::Lost);
+    facts.set_lost_reason(LostReason::Folder);
+    facts
 }
 
 /// The keeper has recorded who runs, and no end.
@@ -120,6 +169,8 @@ fn unrecorded(dir: &RunDir, facts: &mut RunFacts, key: RunKey, boot_id: &str) ->
     if let Some(found) = proc::find_marked(&session, Some(key.run))?.first() {
         facts.process = Some(identity(boot_id, found.identity));
         facts.set_state(RunState::Alive);
+        // What a start leaves behind is gone: somebody emptied the folder.
+        facts.folder_missing = dir.meta()?.is_none() && dir.lock_state()? == LockState::Missing;
         return Ok(());
     }
     facts.set_state(RunState::NeverStarted);
@@ -141,7 +192,7 @@ fn journalled(dir: &RunDir) -> io::Result<Journalled> {
     Ok(journal)
 }
 
-fn ended(facts: &mut RunFacts, exit: ExitRecord) {
+fn ended(facts: &mut RunFacts, exit: ExitRecord, boot_id: &str) -> io::Result<()> {
     facts.set_state(RunState::Exited);
     facts.set_lost_reason(LostReason::Unspecified);
     facts.keeper = None;
@@ -149,6 +200,14 @@ fn ended(facts: &mut RunFacts, exit: ExitRecord) {
     facts.stderr_size = exit.stderr_size;
     facts.stop_requested = exit.stop_requested;
     facts.stdin_closed = true;
+    let mut living = Vec::new();
+    for survivor in &exit.survivors {
+        // Those of another boot are gone, whoever has their numbers now.
+        if exit.boot_id == boot_id && survivor.is_alive()? {
+            living.push(identity(boot_id, *survivor));
+        }
+    }
+    facts.survivors = Some(LivingSurvivors { processes: living });
     let survivors = exit.survivors.iter();
     facts.exit = Some(agent::ExitRecord {
         code: exit.code,
@@ -167,6 +226,7 @@ fn ended(facts: &mut RunFacts, exit: ExitRecord) {
         max_rss_bytes: exit.max_rss_bytes,
         stderr_tail: exit.stderr_tail.into_bytes().into(),
     });
+    Ok(())
 }
 
 /// Whether the working directory still exists. One that cannot be looked at counts as there:
@@ -198,6 +258,14 @@ pub(super) fn run_ref(key: RunKey) -> RunRef {
 pub(super) fn identity(boot_id: &str, identity: Identity) -> ProcessIdentity {
     ProcessIdentity {
         boot_id: boot_id.to_owned(),
+        pid: identity.pid,
+        start_ticks: identity.start_ticks,
+    }
+}
+
+/// The identity in a message; its boot is the caller's to check.
+pub(super) fn of(identity: &ProcessIdentity) -> Identity {
+    Identity {
         pid: identity.pid,
         start_ticks: identity.start_ticks,
     }

@@ -65,7 +65,7 @@ impl Processes {
         let stdin = stdin_kind(request.stdin_mode())?;
         spawn::check_command(&request.argv, &request.env)?;
         if let Some(facts) = self.blocking(move |this| this.started_before(key)).await? {
-            self.supervise(key);
+            self.supervise(key, None);
             return Ok(SpawnResponse {
                 facts: Some(facts),
                 replayed: true,
@@ -85,13 +85,13 @@ impl Processes {
 
     /// The run as it is, when there is anything of it; else whether it may be started.
     fn started_before(&self, key: RunKey) -> Result<Option<RunFacts>, Fault> {
-        match self.get(key) {
+        match self.get(key, None) {
             Ok(facts) if facts.state() != RunState::NeverStarted => return Ok(Some(facts)),
             Err(fault) if fault.reason() != Reason::RunNotFound => return Err(fault),
             _ => {}
         }
         for other in self.home().runs_of(key.session).map_err(Fault::internal)? {
-            let facts = self.get(other)?;
+            let facts = self.get(other, None)?;
             if matches!(facts.state(), RunState::Alive | RunState::Starting) {
                 let why = format!("run {} of session {} lives", other.run, key.session);
                 return Err(Fault::new(Reason::SessionAlive, why).with("run", other.run));
@@ -186,7 +186,7 @@ impl Processes {
             self.publish(RunEvent::Facts(Box::new(facts)));
             return Err(fault);
         }
-        self.supervise(key);
+        self.supervise(key, None);
         Ok(SpawnResponse {
             facts: Some(facts),
             replayed,

@@ -3,9 +3,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use muster_domain::Fault;
+use muster_domain::{Fault, Reason};
 use muster_proto::{
-    agent::{DeliveryEnded, RunFacts, RunState},
+    agent::{DeliveryEnded, ProcessIdentity, RunFacts, RunState},
     keeper,
 };
 
@@ -19,6 +19,8 @@ use crate::{
 const CWD_EVERY: Duration = Duration::from_secs(5);
 const KEEPER_DEADLINE: Duration = Duration::from_secs(5);
 const ADOPT_DEADLINE: Duration = Duration::from_secs(20);
+/// How often survivors of an ended run are looked at, and processes of one without a folder.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 const SHORT_PAUSE: Duration = Duration::from_millis(50);
 const LONG_PAUSE: Duration = Duration::from_secs(10);
 
@@ -33,8 +35,9 @@ enum Heard {
 }
 
 impl Processes {
-    /// Begins to watch a run, unless that is done already. Ends by itself with the run.
-    pub(super) fn supervise(&self, key: RunKey) {
+    /// Begins to watch a run, unless that is done already. Ends by itself with the run and its
+    /// survivors. `told`: its program, where its folder does not say.
+    pub(super) fn supervise(&self, key: RunKey, told: Option<ProcessIdentity>) {
         if !self.inner.supervised().insert(key) {
             return;
         }
@@ -44,25 +47,42 @@ impl Processes {
             let token = this.inner.tasks.token();
             let result = tokio::select! {
                 () = token.cancelled() => Ok(()),
-                result = this.watch_run(key) => result,
+                result = this.watch_run(key, told) => result,
             };
             this.inner.supervised().remove(&key);
             result
         });
     }
 
-    async fn watch_run(&self, key: RunKey) -> Result<(), Fault> {
+    async fn watch_run(&self, key: RunKey, mut told: Option<ProcessIdentity>) -> Result<(), Fault> {
         let mut known: Option<RunFacts> = None;
         let mut pause = SHORT_PAUSE;
         loop {
-            let facts = self.facts(key).await?;
+            let process = told.clone();
+            let look = move |this: &Self| this.get(key, process.as_ref());
+            let facts = match self.blocking(look).await {
+                Ok(facts) => facts,
+                Err(fault) if fault.reason() == Reason::RunNotFound => {
+                    self.gone(known);
+                    return Ok(());
+                }
+                // A failed look says nothing about the run: it is made again.
+                Err(fault) => {
+                    tracing::warn!(?key, cause = fault.cause(), "run cannot be read");
+                    self.inner.clock.sleep(LONG_PAUSE).await;
+                    continue;
+                }
+            };
+            told = facts.process.clone().or(told);
             let state = facts.state();
             if known.as_ref().is_none_or(|known| is_news(known, &facts)) {
                 self.publish(RunEvent::Facts(Box::new(facts.clone())));
             }
             match state {
+                RunState::Exited if has_survivors(&facts) => pause = LOOK_EVERY,
                 RunState::Exited | RunState::Lost | RunState::NeverStarted => return Ok(()),
                 RunState::Starting | RunState::Unspecified => {}
+                RunState::Alive if facts.folder_missing => pause = LOOK_EVERY,
                 RunState::Alive => match self.with_keeper(key, &facts).await? {
                     Heard::News => {
                         known = Some(facts);
@@ -76,6 +96,15 @@ impl Processes {
             known = Some(facts);
             self.inner.clock.sleep(pause).await;
             pause = (pause * 2).min(LONG_PAUSE);
+        }
+    }
+
+    /// Neither the folder of a run nor a process of it is there any more.
+    fn gone(&self, known: Option<RunFacts>) {
+        let started = known.filter(|known| known.process.is_some() && known.exit.is_none());
+        if let Some(known) = started {
+            let facts = facts::lost_with_folder(known);
+            self.publish(RunEvent::Facts(Box::new(facts)));
         }
     }
 
@@ -116,8 +145,13 @@ impl Processes {
                 () = self.inner.clock.sleep_until(next_look) => {
                     next_look = self.inner.clock.boottime() + CWD_EVERY;
                     let cwd = facts.cwd.clone();
-                    let there = self.blocking(move |_| Ok(facts::is_there(&cwd))).await;
-                    if there.is_ok_and(|there| there != facts.cwd_exists) {
+                    let look = move |this: &Self| {
+                        let folder = this.home().open_run(key).map_err(Fault::internal)?;
+                        Ok((facts::is_there(&cwd), folder.is_some()))
+                    };
+                    let there = self.blocking(look).await;
+                    let same = (facts.cwd_exists, true);
+                    if there.is_ok_and(|there| there != same) {
                         return Heard::News;
                     }
                 }
@@ -156,6 +190,11 @@ impl Processes {
             Err(StartError::Unknown(error)) => tracing::warn!(?key, %error, "not adopted"),
         }
     }
+}
+
+fn has_survivors(facts: &RunFacts) -> bool {
+    let survivors = facts.survivors.as_ref();
+    survivors.is_some_and(|survivors| !survivors.processes.is_empty())
 }
 
 /// Whether anything but the sizes of the growing files differs.

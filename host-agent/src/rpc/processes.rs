@@ -41,8 +41,11 @@ impl ProcessesService for Services {
         &self,
         request: Request<GetRunRequest>,
     ) -> Result<Response<GetRunResponse>, Status> {
-        let key = key(request.into_inner().run.as_ref())?;
-        let facts = self.blocking("get run", move |shared| shared.processes.get(key));
+        let request = request.into_inner();
+        let key = key(request.run.as_ref())?;
+        let facts = self.blocking("get run", move |shared| {
+            shared.processes.look_up(key, request.process.as_ref())
+        });
         let facts = Some(facts.await?);
         Ok(Response::new(GetRunResponse { facts }))
     }

@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status, async_trait};
 
 use super::{Responses, Services, Shared, admitted, enter};
 use crate::{
-    run_dir::{ExitRecord, Home, RunKey, STDERR, STREAM},
+    run_dir::{ExitLook, Home, RunKey, STDERR, STREAM},
     tails::{Ending, Framing, HASH_BYTES, RootedName, Start, Wanted},
 };
 
@@ -128,14 +128,16 @@ fn run_file(
                 None => return Ok(None),
             },
         };
-        Ok(dir.exit()?.map(|exit: ExitRecord| {
-            let size = if stdout {
-                exit.stream_size
-            } else {
-                exit.stderr_size
-            };
-            (!late_bytes).then_some(size)
-        }))
+        // A damaged record names no size: then there is no end that a tail could know.
+        let ExitLook::Recorded(exit) = dir.look_at_exit()? else {
+            return Ok(None);
+        };
+        let size = if stdout {
+            exit.stream_size
+        } else {
+            exit.stderr_size
+        };
+        Ok(Some((!late_bytes).then_some(size)))
     };
     Ok((path.to_owned(), Ending(Box::new(ending))))
 }

@@ -110,6 +110,13 @@ pub struct ExitRecord {
     pub boot_id: String,
 }
 
+impl ExitRecord {
+    /// A keeper wrote it: it says when, and how or that nobody knows.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.at_us > 0 && (self.code.is_some() || self.signal.is_some() || self.unknown)
+    }
+}
+
 /// How a delivery ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -6,6 +6,7 @@ mod pipes;
 mod runs;
 mod starting;
 mod tails;
+mod truth;
 
 use std::{
     io::Write as _,

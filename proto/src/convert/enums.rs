@@ -68,7 +68,7 @@ same_words! {
     session::Access => agent::AccessLevel { Full, Workspace, Readonly }
     session::Input => public::SessionSource { Cli, Console, Connector, Agent }
     session::Attention => public::Attention { None, Permission, Question, Plan, Error }
-    session::LostReason => agent::LostReason { Keeper, Boot }
+    session::LostReason => agent::LostReason { Keeper, Boot, Folder }
     session::Status => public::SessionStatus {
         Starting, Running, WaitingPermission, WaitingQuestion, WaitingPlan, Retrying,
         Compacting, Idle, IdleBackground, Stalled, Failed, Interrupted, Stopped, Exited,
@@ -162,7 +162,7 @@ mod tests {
             round_trip::<public::InteractionState, interaction::State>(),
             7
         );
-        assert_eq!(round_trip::<agent::LostReason, session::LostReason>(), 2);
+        assert_eq!(round_trip::<agent::LostReason, session::LostReason>(), 3);
     }
 
     #[test]

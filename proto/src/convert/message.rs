@@ -59,6 +59,7 @@ pub fn message(message: &Message, context: Context<'_>) -> public::Message {
             .and_then(|sent| sent.reason.clone())
             .unwrap_or_default(),
         version: 0,
+        state_text: sent.and_then(|sent| sent.text.clone()).unwrap_or_default(),
     }
 }
 
@@ -120,6 +121,7 @@ mod tests {
                 source: Input::Cli,
                 state: Delivery::Written,
                 reason: None,
+                text: None,
                 delivery: None,
                 sequence: 1,
             }),

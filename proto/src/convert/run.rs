@@ -165,6 +165,14 @@ pub fn run_facts(session: SessionId, report: &RunReport) -> agent::RunFacts {
         stop_requested: report.exit.as_ref().is_some_and(|exit| exit.stop_requested),
         start_failure: failure.map_or_else(String::new, |failure| failure.text.clone()),
         start_failure_reason: failure.map_or_else(String::new, |failure| failure.reason.clone()),
+        survivors: report
+            .survivors
+            .as_ref()
+            .map(|living| agent::LivingSurvivors {
+                processes: living.iter().map(Into::into).collect(),
+            }),
+        folder_missing: report.folder_missing,
+        exit_damaged: report.exit_damaged,
         ..agent::RunFacts::default()
     }
 }
@@ -185,7 +193,14 @@ pub fn report(facts: agent::RunFacts) -> Result<(SessionId, RunReport), Fault> {
         reason,
         text: facts.start_failure,
     });
+    let survivors = facts.survivors.map(|living| {
+        let processes = living.processes.into_iter().map(TryInto::try_into);
+        processes.collect::<Result<Vec<Identity>, _>>()
+    });
     let report = RunReport {
+        survivors: survivors.transpose()?,
+        folder_missing: facts.folder_missing,
+        exit_damaged: facts.exit_damaged,
         run,
         process,
         identity: facts.process.map(TryInto::try_into).transpose()?,
@@ -261,6 +276,7 @@ mod tests {
             Just(Some(Process::Exited)),
             Just(Some(Process::Lost(LostReason::Keeper))),
             Just(Some(Process::Lost(LostReason::Boot))),
+            Just(Some(Process::Lost(LostReason::Folder))),
         ];
         (
             (1..u32::MAX, process, any::<u64>()),
@@ -268,6 +284,11 @@ mod tests {
             (any::<bool>(), any::<bool>(), exit()),
             option::of(0..4_000_000_000_000_000_i64),
             option::of(("[A-Z_]{1,20}", ".{0,20}")),
+            (
+                option::of(proptest::collection::vec(identity(), 0..3)),
+                any::<bool>(),
+                any::<bool>(),
+            ),
         )
             .prop_map(
                 |(
@@ -276,7 +297,11 @@ mod tests {
                     (closed, cwd, exit),
                     started,
                     failure,
+                    (survivors, folder_missing, exit_damaged),
                 )| RunReport {
+                    survivors,
+                    folder_missing,
+                    exit_damaged,
                     run,
                     process,
                     identity,

@@ -88,6 +88,16 @@ fn show_run(wire: &mut public::Session, state: &State) {
     wire.started_at = time::timestamp_opt(run.started_at);
     wire.late_bytes = run.late_bytes;
     wire.damaged_lines = run.damaged_lines;
+    wire.run_folder_missing = run.folder_missing;
+    wire.exit_record_damaged = run.exit_damaged;
+    if let Some(damage) = &run.damage {
+        damage.value.as_str().clone_into(&mut wire.damage);
+    }
+    let survivors = run.survivors().iter().map(|survivor| public::Survivor {
+        pid: survivor.pid,
+        start_ticks: survivor.ticks,
+    });
+    wire.survivors = survivors.collect();
     if let Process::Lost(reason) = process {
         wire.lost_reason = lost_word(reason).to_owned();
         wire.ended_at = Some(time::timestamp(run.process.at));
@@ -101,11 +111,6 @@ fn show_run(wire: &mut public::Session, state: &State) {
         wire.exit_signal = exit.signal;
         wire.stderr_tail.clone_from(&exit.stderr_tail);
         wire.ended_at = Some(time::timestamp(exit.at));
-        let survivors = exit.survivors.iter().map(|survivor| public::Survivor {
-            pid: survivor.pid,
-            start_ticks: survivor.ticks,
-        });
-        wire.survivors = survivors.collect();
     }
 }
 
@@ -204,6 +209,7 @@ fn lost_word(reason: LostReason) -> &'static str {
     match reason {
         LostReason::Keeper => "keeper",
         LostReason::Boot => "boot",
+        LostReason::Folder => "folder",
     }
 }
 
@@ -275,6 +281,10 @@ mod tests {
                 damage: None,
                 partial: Vec::new(),
                 line_damaged: false,
+                base: 0,
+                survivors: None,
+                folder_missing: false,
+                exit_damaged: false,
             },
             turn: None,
             stop: None,

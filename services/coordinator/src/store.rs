@@ -156,6 +156,10 @@ pub trait Messages: Send + Sync {
     /// Oldest first, by their place in the session. A page also ends where its texts become
     /// large; it has at least one message unless it is the last one.
     async fn messages(&self, session: SessionId, page: &Request) -> Result<Page<Message>>;
+
+    /// What was said to a run, the latest first: as many messages as it takes for so many
+    /// `bytes` of text and newlines, or all there are.
+    async fn said_last(&self, session: SessionId, run: u32, bytes: u64) -> Result<Vec<Message>>;
 }
 
 /// Reads of tasks.

@@ -78,6 +78,9 @@ pub const KEEPER_INLINE_BYTES: usize = 256 * 1024;
 pub const KEEPER_CONNECTIONS: usize = 16;
 /// Largest payload of one delivery.
 pub const DELIVERY_BYTES: usize = MESSAGE_TEXT_BYTES + 64 * 1024;
+/// Unread bytes of a program's stdin whose messages are looked for: the largest pipe that
+/// users can make.
+pub const UNREAD_BYTES: u64 = MIB;
 /// How long one Deliver call waits.
 pub const DELIVER_WAIT: Duration = Duration::from_secs(2);
 /// Deliver calls of one host at once.

@@ -131,6 +131,9 @@ pub struct Sent {
     pub state: Delivery,
     /// Why it is failed, parked or unconfirmed: a closed name.
     pub reason: Option<String>,
+    /// The same in words, with what is known of it.
+    #[serde(default)]
+    pub text: Option<String>,
     /// Delivery that carried it.
     pub delivery: Option<DeliveryId>,
     /// Order of acceptance within the session, from 1.

@@ -2,12 +2,14 @@
 
 pub mod explain;
 pub mod fold;
+pub mod run;
 pub mod state;
 pub mod status;
 
 pub use fold::Fold;
+pub use run::{Damage, Exit, Failure, Identity, Run, RunReport};
 pub use state::{
-    Access, Adapter, Attention, Damage, Exit, Failure, Identity, Input, Launch, Link, LostReason,
-    Observed, Outcome, Process, Resumed, Run, RunReport, Slot, Source, Spec, State, StopMark, Turn,
+    Access, Adapter, Attention, Input, Launch, Link, LostReason, Observed, Outcome, Process,
+    Resumed, Slot, Source, Spec, State, StopMark, Turn,
 };
 pub use status::{Status, status};

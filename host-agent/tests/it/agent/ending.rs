@@ -18,26 +18,27 @@ fn ladder() -> Vec<Rung> {
     ]
 }
 
-fn stop_request(session: &str) -> StopRequest {
+pub(super) fn stop_request(session: &str) -> StopRequest {
     StopRequest {
         mutation: mutation("stop"),
         run: run(session),
         rungs: ladder(),
         survivors: false,
+        process: None,
     }
 }
 
-async fn stop(clients: &Clients, request: StopRequest) -> StopResponse {
+pub(super) async fn stop(clients: &Clients, request: StopRequest) -> StopResponse {
     said(clients.processes().stop(request).await).unwrap()
 }
 
-fn kill(pid: i32, signal: rustix::process::Signal) {
+pub(super) fn kill(pid: i32, signal: rustix::process::Signal) {
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
     rustix::process::kill_process(pid, signal).unwrap();
 }
 
 /// Events of the process watch until one of them is wanted.
-async fn watch_until(
+pub(super) async fn watch_until(
     events: &mut tonic::Streaming<WatchRunsResponse>,
     wanted: impl Fn(&watch_runs_response::Event) -> bool,
 ) {
@@ -53,7 +54,7 @@ async fn watch_until(
     }
 }
 
-async fn watch(clients: &Clients) -> tonic::Streaming<WatchRunsResponse> {
+pub(super) async fn watch(clients: &Clients) -> tonic::Streaming<WatchRunsResponse> {
     let mut events = said(clients.processes().watch(WatchRunsRequest {}).await).unwrap();
     watch_until(&mut events, |event| {
         matches!(event, watch_runs_response::Event::SnapshotEnd(_))
@@ -62,7 +63,10 @@ async fn watch(clients: &Clients) -> tonic::Streaming<WatchRunsResponse> {
     events
 }
 
-fn is_facts(event: &watch_runs_response::Event, wanted: impl Fn(&RunFacts) -> bool) -> bool {
+pub(super) fn is_facts(
+    event: &watch_runs_response::Event,
+    wanted: impl Fn(&RunFacts) -> bool,
+) -> bool {
     matches!(event, watch_runs_response::Event::Facts(facts) if wanted(facts))
 }
 

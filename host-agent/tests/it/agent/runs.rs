@@ -47,7 +47,10 @@ pub(super) fn run(session: &str) -> Option<RunRef> {
 }
 
 pub(super) async fn get(clients: &Clients, session: &str) -> RunFacts {
-    let request = GetRunRequest { run: run(session) };
+    let request = GetRunRequest {
+        run: run(session),
+        process: None,
+    };
     said(clients.processes().get(request).await)
         .unwrap()
         .facts

@@ -62,11 +62,17 @@ pub trait HostApi: Send + Sync + fmt::Debug {
     /// `HOST_UNREACHABLE`, `CANCELLED`: nobody knows; ask [`HostApi::get_run`].
     async fn spawn(&self, call: SpawnCall, deadline: Duration) -> Result<RunReport, Fault>;
 
-    /// One run.
+    /// One run. `process`: its program as it was reported, which is looked for when the
+    /// run's folder is gone.
     ///
     /// # Errors
-    /// `RUN_NOT_FOUND`, `HOST_UNREACHABLE`.
-    async fn get_run(&self, run: RunKey, deadline: Duration) -> Result<RunReport, Fault>;
+    /// `RUN_NOT_FOUND` (there is neither a folder nor a process), `HOST_UNREACHABLE`.
+    async fn get_run(
+        &self,
+        run: RunKey,
+        process: Option<Identity>,
+        deadline: Duration,
+    ) -> Result<RunReport, Fault>;
 
     /// The runs of a session, oldest first.
     ///
@@ -264,6 +270,8 @@ pub struct StopCall {
     pub rungs: Vec<Rung>,
     /// End only the survivors of an ended run, by identity.
     pub survivors: bool,
+    /// The run's program as it was reported: it is ended when the run's folder is gone.
+    pub process: Option<Identity>,
 }
 
 /// One step of a stop ladder, and how long it waits for the end.

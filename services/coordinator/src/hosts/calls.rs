@@ -63,9 +63,15 @@ impl HostApi for Host {
         wire::report(response.facts)
     }
 
-    async fn get_run(&self, run: RunKey, deadline: Duration) -> Result<RunReport, Fault> {
+    async fn get_run(
+        &self,
+        run: RunKey,
+        process: Option<Identity>,
+        deadline: Duration,
+    ) -> Result<RunReport, Fault> {
         let request = pb::GetRunRequest {
             run: Some(wire::run_ref(run)),
+            process: process.as_ref().map(Into::into),
         };
         let response = self
             .ask(deadline, |channel| {
@@ -170,6 +176,7 @@ impl HostApi for Host {
             run: Some(wire::run_ref(call.key)),
             rungs: call.rungs.into_iter().map(wire::rung).collect(),
             survivors: call.survivors,
+            process: call.process.as_ref().map(Into::into),
         };
         let response = self
             .unary(deadline, |channel| async move {

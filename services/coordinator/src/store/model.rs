@@ -12,9 +12,9 @@ use super::{Error, Result, SessionFilter, SnapshotKey, token};
 /// Rows of a page weigh at most this together, with one exception: the first.
 pub(super) const PAGE_BYTES: usize = muster_domain::limits::STORE_PAGE_BYTES;
 
-/// Whether the session has not ended, or something of it is not settled.
+/// Whether the session has not ended, or something of it is not settled or lives on.
 pub(super) fn live(state: &State) -> bool {
-    !state.is_over() || state.in_flight.is_some()
+    state.is_live() || state.in_flight.is_some()
 }
 
 /// Whether the message waits for its delivery.

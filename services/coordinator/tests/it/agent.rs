@@ -206,6 +206,9 @@ impl Run {
                 cwd_exists: true,
                 started_at: Some(Timestamp::from_micros(1)),
                 failure: None,
+                survivors: None,
+                folder_missing: false,
+                exit_damaged: false,
             },
             argv: request.argv.clone(),
             env: request

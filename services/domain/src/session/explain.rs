@@ -132,6 +132,25 @@ fn facts(state: &State) -> Vec<Fact> {
             "s39_stop_asked",
         ));
     }
+    if run.exit_damaged {
+        let value = "damaged".to_owned();
+        let (source, rule) = (Source::Process, "s29_exit_record_damaged");
+        facts.push(plain("exit_record", value, source, active, rule));
+    }
+    if run.folder_missing {
+        let value = "missing".to_owned();
+        let (source, rule) = (Source::Process, "r5_run_folder_gone");
+        facts.push(plain("run_folder", value, source, active, rule));
+    }
+    if !run.survivors().is_empty() {
+        let pids: Vec<String> = run
+            .survivors()
+            .iter()
+            .map(|who| who.pid.to_string())
+            .collect();
+        let (value, source) = (pids.join(" "), Source::Process);
+        facts.push(plain("survivors", value, source, active, "s33_survivors"));
+    }
     if !run.cwd_exists {
         let value = "missing".to_owned();
         facts.push(plain("cwd", value, Source::Process, active, "s33_cwd"));
@@ -147,8 +166,8 @@ fn refusals(state: &State, now: Timestamp) -> Vec<Refusal> {
     let unread = run
         .exit
         .as_ref()
-        .is_some_and(|exit| run.consumed < exit.stream_size);
-    let vague = run.exit.as_ref().is_some_and(super::state::Exit::unknown);
+        .is_some_and(|exit| run.file_consumed() < exit.stream_size);
+    let vague = run.exit.as_ref().is_some_and(super::Exit::unknown);
     let silent = state
         .interrupted_at
         .is_some_and(|at| now.since(at) >= limits::INTERRUPT_EFFECT);

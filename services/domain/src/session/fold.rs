@@ -29,6 +29,7 @@ mod start;
 #[cfg(test)]
 mod tests;
 mod types;
+mod unread;
 
 use std::collections::VecDeque;
 
@@ -38,6 +39,7 @@ use output::{Growing, Growth};
 use pending::Pending;
 use queue::Queue;
 pub use types::{Accepted, Action, Command, Commit, Fact, Mode, Rung, Step, Stored, Text, Ticket};
+use unread::Recall;
 
 use super::state::{LostReason, Observed, Process, State};
 use crate::{Timestamp, feed::Preview, limits, message::Message};
@@ -57,6 +59,8 @@ pub struct Fold {
     tail_ended: bool,
     /// A gap was announced: the next bytes may lie ahead.
     gap: bool,
+    /// Whether the messages are at hand that the program may never have read.
+    recall: Recall,
     /// What the store has of the process and of the link being up.
     shadow: (Process, bool),
     /// The process as it was stored before a restart, while nobody has reported it.
@@ -95,6 +99,9 @@ impl Fold {
             Fact::Gap { run, .. } => self.on_gap(run, now),
             Fact::Truncated { run } => self.on_truncated(run, now),
             Fact::Replaced { run } => self.on_replaced(run, now),
+            Fact::Removed { run } => self.on_removed(run, now),
+            Fact::Recalled { run, messages } => self.on_recalled(run, messages),
+            Fact::RecallFailed { run } => self.on_recall_failed(run, now),
             Fact::TailEnd { run, late_bytes } => self.on_tail_end(run, late_bytes, now),
             Fact::TailLost { run } => self.on_tail_lost(run, now),
             Fact::Report(report) => self.on_report(*report, now),
@@ -135,7 +142,7 @@ impl Fold {
     /// Nothing more will come of this session by itself: it can be dropped, and loaded again
     /// when somebody asks for it.
     pub fn is_settled(&self) -> bool {
-        self.state.is_over()
+        !self.state.is_live()
             && self.flight.is_none()
             && !self.calls.is_attached()
             && self.pending.is_clean()
@@ -157,6 +164,7 @@ impl Fold {
             self.delivery_due(),
             self.stop_due(),
             self.tail_due(),
+            self.recall_due(),
             self.stalled_due(),
             self.quiet_until,
         ];

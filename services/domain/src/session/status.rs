@@ -36,7 +36,7 @@ pub enum Status {
     Exited,
     /// Ended, nobody saw how.
     Lost,
-    /// Its working directory is gone.
+    /// Its working directory, or the folder of its run, is gone.
     Orphaned,
     /// Its host cannot be asked.
     Unreachable,
@@ -82,7 +82,7 @@ pub fn status(state: &State, attention: Attention, now: Timestamp) -> (Status, T
     if run.process.value == Process::Unknown && run.exit.is_none() {
         return (Status::Unreachable, run.process.at);
     }
-    if !run.cwd_exists {
+    if !run.cwd_exists || run.folder_missing {
         return (Status::Orphaned, state.last_activity);
     }
     if run.launch.value == Launch::Requested || run.process.value == Process::Starting {

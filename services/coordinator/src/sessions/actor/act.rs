@@ -2,16 +2,25 @@
 
 use std::sync::Arc;
 
-use muster_domain::session::fold::{Action, Fact};
+use muster_domain::session::{
+    Identity,
+    fold::{Action, Fact},
+};
 
 use super::running::Running;
-use crate::hosts::api::{DeliverCall, HostApi, RunKey};
+use crate::{
+    hosts::api::{DeliverCall, HostApi, RunKey},
+    store,
+};
 
 impl Running {
     /// Begins to do it. Everything in it is committed.
-    pub(super) fn act(&mut self, action: Action) {
+    pub(super) fn act(&mut self, store: &store::Handle, action: Action) {
         let session = self.fold.state().spec.id;
         let key = |run| RunKey { session, run };
+        if let Action::Recall { run, bytes } = action {
+            return self.calls.recall(store.clone(), key(run), bytes);
+        }
         let Some(host) = self.reach.host().cloned() else {
             return self.cannot(&action);
         };
@@ -20,7 +29,7 @@ impl Running {
                 let spec = &self.fold.state().spec;
                 self.calls.spawn(host, key(run), spec);
             }
-            Action::AskRun { run } => self.calls.ask_run(host, key(run)),
+            Action::AskRun { run } => self.calls.ask_run(host, key(run), self.program()),
             Action::Deliver {
                 run,
                 delivery,
@@ -42,15 +51,24 @@ impl Running {
                 run,
                 rungs,
                 survivors,
-            } => self.calls.stop(host, key(run), rungs, survivors),
+            } => {
+                let process = self.program();
+                self.calls.stop(host, key(run), rungs, survivors, process);
+            }
             Action::Signal { run, signal } => self.calls.signal(host, key(run), signal),
             Action::Attach { run, cursor } => self.attach(host, key(run), cursor),
             Action::Detach { run: _ } => self.tail.detach(),
+            Action::Recall { .. } => {}
         }
     }
 
+    /// The program of the latest run, for a host that may find its folder gone.
+    fn program(&self) -> Option<Identity> {
+        self.fold.state().run.identity.clone()
+    }
+
     fn attach(&mut self, host: Arc<dyn HostApi>, key: RunKey, cursor: Vec<u8>) {
-        let consumed = self.fold.state().run.consumed;
+        let consumed = self.fold.state().run.file_consumed();
         self.tail.attach(host, key, cursor, consumed);
     }
 
@@ -68,6 +86,8 @@ impl Running {
             }
             Action::Attach { run, .. } => self.tail.lost(run),
             Action::Detach { run: _ } => self.tail.detach(),
+            // It asks no host.
+            Action::Recall { .. } => {}
         }
     }
 }

@@ -11,13 +11,16 @@ use muster_domain::{
     DeliveryId, Fault, Kind, Reason,
     delivery::Answer,
     session::{
-        Failure, Spec,
+        Failure, Identity, Spec,
         fold::{Fact, Rung, Step},
     },
 };
 use muster_runtime::failpoint;
 
-use crate::hosts::api::{self, DeliverCall, HostApi, RunKey, SpawnCall, StdinMode, StopCall};
+use crate::{
+    hosts::api::{self, DeliverCall, HostApi, RunKey, SpawnCall, StdinMode, StopCall},
+    store,
+};
 
 /// How long a start may take to be answered; then the host is asked.
 const SPAWN: Duration = Duration::from_secs(30);
@@ -60,8 +63,17 @@ impl Calls {
         self.launch = Some(spawn(host, call).boxed());
     }
 
-    pub(super) fn ask_run(&mut self, host: Arc<dyn HostApi>, key: RunKey) {
-        self.launch = Some(ask_run(host, key).boxed());
+    pub(super) fn ask_run(
+        &mut self,
+        host: Arc<dyn HostApi>,
+        key: RunKey,
+        process: Option<Identity>,
+    ) {
+        self.launch = Some(ask_run(host, key, process).boxed());
+    }
+
+    pub(super) fn recall(&mut self, store: store::Handle, key: RunKey, bytes: u64) {
+        self.signals.push(recall(store, key, bytes).boxed());
     }
 
     pub(super) fn deliver(&mut self, host: Arc<dyn HostApi>, call: DeliverCall) {
@@ -78,11 +90,13 @@ impl Calls {
         key: RunKey,
         rungs: Vec<Rung>,
         survivors: bool,
+        process: Option<Identity>,
     ) {
         let call = StopCall {
             key,
             rungs: rungs.into_iter().map(rung).collect(),
             survivors,
+            process,
         };
         self.stop = Some(stop(host, call).boxed());
     }
@@ -137,9 +151,9 @@ async fn spawn(host: Arc<dyn HostApi>, call: SpawnCall) -> Vec<Fact> {
     }]
 }
 
-async fn ask_run(host: Arc<dyn HostApi>, key: RunKey) -> Vec<Fact> {
+async fn ask_run(host: Arc<dyn HostApi>, key: RunKey, process: Option<Identity>) -> Vec<Fact> {
     let run = key.run;
-    vec![match host.get_run(key, CALL).await {
+    vec![match host.get_run(key, process, CALL).await {
         Ok(report) => Fact::Report(Box::new(report)),
         Err(fault) if fault.reason() == Reason::RunNotFound => Fact::Absent { run },
         // A failed look is never taken for absence (R5).
@@ -148,7 +162,7 @@ async fn ask_run(host: Arc<dyn HostApi>, key: RunKey) -> Vec<Fact> {
 }
 
 async fn deliver(host: Arc<dyn HostApi>, call: DeliverCall) -> Vec<Fact> {
-    let (run, delivery) = (call.key.run, call.delivery);
+    let delivery = call.delivery;
     failpoint!("coordinator.before_deliver");
     let result = host.deliver(call, CALL).await;
     failpoint!("coordinator.after_deliver");
@@ -160,9 +174,8 @@ async fn deliver(host: Arc<dyn HostApi>, call: DeliverCall) -> Vec<Fact> {
             Reason::DiskFull => Answer::DiskFull,
             Reason::StdinClosed => Answer::StdinClosed,
             Reason::NoKeeper => Answer::NoKeeper,
-            Reason::RunNotFound => {
-                return vec![Fact::DeliveryUnknown { delivery }, Fact::Absent { run }];
-            }
+            // It has no folder; whether it lives is another question.
+            Reason::RunNotFound => return vec![Fact::DeliveryUnknown { delivery }, Fact::Relist],
             _ if is_refusal(&fault) => {
                 let failure = failure(&fault);
                 return vec![Fact::DeliveryRefused { delivery, failure }];
@@ -176,10 +189,9 @@ async fn deliver(host: Arc<dyn HostApi>, call: DeliverCall) -> Vec<Fact> {
 async fn ask_delivery(host: Arc<dyn HostApi>, key: RunKey, delivery: DeliveryId) -> Vec<Fact> {
     match host.get_delivery(key, delivery, CALL).await {
         Ok(answer) => vec![Fact::Answer { delivery, answer }],
-        Err(fault) if fault.reason() == Reason::RunNotFound => vec![
-            Fact::DeliveryUnknown { delivery },
-            Fact::Absent { run: key.run },
-        ],
+        Err(fault) if fault.reason() == Reason::RunNotFound => {
+            vec![Fact::DeliveryUnknown { delivery }, Fact::Relist]
+        }
         Err(_) => vec![Fact::DeliveryUnknown { delivery }],
     }
 }
@@ -192,11 +204,25 @@ async fn stop(host: Arc<dyn HostApi>, call: StopCall) -> Vec<Fact> {
         // Its end may have been reported before anybody listened.
         Ok(stopped) if stopped.already_ended && !survivors => vec![Fact::Relist],
         Ok(_) => Vec::new(),
+        // There is neither a folder nor a process: the run is looked at.
+        Err(fault) if fault.reason() == Reason::RunNotFound => vec![Fact::Relist],
         Err(fault) => {
             tracing::debug!(run, %fault, "the stop did not reach the host");
             vec![Fact::ControlUnknown { run }]
         }
     }
+}
+
+/// The messages of a run that were said last, so many bytes of them with their newlines.
+async fn recall(store: store::Handle, key: RunKey, bytes: u64) -> Vec<Fact> {
+    let run = key.run;
+    vec![match store.said_last(key.session, run, bytes).await {
+        Ok(messages) => Fact::Recalled { run, messages },
+        Err(error) => {
+            tracing::warn!(session = %key.session, %error, "what was written cannot be looked up");
+            Fact::RecallFailed { run }
+        }
+    }]
 }
 
 async fn send_signal(host: Arc<dyn HostApi>, key: RunKey, signal: i32) -> Vec<Fact> {

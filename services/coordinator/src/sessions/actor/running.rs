@@ -179,7 +179,7 @@ impl Running {
     fn settle(&mut self, place: &mut Place) {
         let now = place.wall.now();
         for action in self.fold.take_actions() {
-            self.act(action);
+            self.act(place.store(), action);
         }
         if self.commit.is_none()
             && let Some(commit) = self.fold.take_commit(now)

@@ -90,8 +90,11 @@ impl Tail {
                 Some(Err(fault)) => {
                     tracing::debug!(run, %fault, "the tail broke off");
                     self.stream = None;
-                    if fault.reason() == Reason::BadCursor {
-                        self.refuse();
+                    match fault.reason() {
+                        Reason::BadCursor => self.refuse(),
+                        // The agent looked: there is no such file.
+                        Reason::NotFound => self.facts.push_back(Fact::Removed { run }),
+                        _ => {}
                     }
                     self.facts.push_back(Fact::TailLost { run });
                 }
@@ -134,6 +137,7 @@ fn fact(run: u32, event: TailEvent) -> Option<Fact> {
         TailEvent::Replaced => Some(Fact::Replaced { run }),
         TailEvent::Gap { from, .. } => Some(Fact::Gap { run, from }),
         TailEvent::End { late_bytes, .. } => Some(Fact::TailEnd { run, late_bytes }),
-        TailEvent::Opened { .. } | TailEvent::Removed | TailEvent::Progress { .. } => None,
+        TailEvent::Removed => Some(Fact::Removed { run }),
+        TailEvent::Opened { .. } | TailEvent::Progress { .. } => None,
     }
 }

@@ -171,6 +171,9 @@ fn report_of(key: RunKey, run: &FakeRun) -> RunReport {
         cwd_exists: true,
         started_at: Some(Timestamp(3)),
         failure: None,
+        survivors: None,
+        folder_missing: false,
+        exit_damaged: false,
     }
 }
 
@@ -265,7 +268,12 @@ impl HostApi for Shared {
         Ok(report_of(call.key, run))
     }
 
-    async fn get_run(&self, run: RunKey, _: Duration) -> Result<RunReport, Fault> {
+    async fn get_run(
+        &self,
+        run: RunKey,
+        _: Option<Identity>,
+        _: Duration,
+    ) -> Result<RunReport, Fault> {
         self.0.check_link()?;
         let state = self.0.state();
         let found = state.runs.get(&run).ok_or_else(no_run)?;

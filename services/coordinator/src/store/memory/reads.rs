@@ -209,6 +209,26 @@ impl Messages for MemoryStore {
         Ok(found.map(|message| rows.whole(message)))
     }
 
+    async fn said_last(&self, session: SessionId, run: u32, bytes: u64) -> Result<Vec<Message>> {
+        let rows = self.read()?;
+        let sequence = |message: &Message| message.sent.as_ref().map_or(0, |sent| sent.sequence);
+        let mut said: Vec<_> = rows
+            .messages
+            .values()
+            .filter(|message| message.session == session && message.at.run == run)
+            .filter(|message| sequence(message) > 0)
+            .cloned()
+            .collect();
+        said.sort_by_key(|message| std::cmp::Reverse(sequence(message)));
+        let mut left = bytes;
+        let wanted = said.into_iter().take_while(|message| {
+            let wanted = left > 0;
+            left = left.saturating_sub(message.bytes + 1);
+            wanted
+        });
+        Ok(wanted.collect())
+    }
+
     async fn messages(&self, session: SessionId, page: &Request) -> Result<Page<Message>> {
         let list = model::messages_list(session);
         let after = model::place_of_token(token::read::<5>(&list, &page.token)?)?;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
+use futures_util::TryStreamExt as _;
 use muster_domain::{
     MessageId, SessionId,
     limits::{PAGE_DEFAULT, PAGE_MAX},
@@ -29,6 +30,8 @@ const LIST: &str = "SELECT run, at_offset, idx, sequence, id, chunked, doc \
      ORDER BY run, at_offset, idx, sequence, id LIMIT $7";
 const LAST: &str = "SELECT chunked, doc FROM messages WHERE session = $1 \
      ORDER BY run DESC, at_offset DESC, idx DESC, sequence DESC, id DESC LIMIT $2";
+const SAID_LAST: &str = "SELECT doc FROM messages WHERE session = $1 AND run = $2 \
+     AND sequence > 0 ORDER BY sequence DESC";
 const CHUNKS: &str = "SELECT message, from_byte, text FROM chunks \
      WHERE message IN (SELECT value FROM json_each($1)) ORDER BY message, from_byte";
 
@@ -89,6 +92,25 @@ impl Messages for SqliteStore {
         let messages = readable_rows(taken.iter().map(|row| row.6.as_str()));
         let items = with_texts(&mut snapshot, messages).await?;
         Ok(Page { items, next })
+    }
+
+    async fn said_last(&self, session: SessionId, run: u32, bytes: u64) -> Result<Vec<Message>> {
+        let mut snapshot = self.readers.begin().await.map_err(unavailable)?;
+        let mut docs = sqlx::query_scalar::<_, String>(SAID_LAST)
+            .bind(session.to_string())
+            .bind(run)
+            .fetch(&mut *snapshot);
+        let mut said = Vec::new();
+        let mut left = bytes;
+        while left > 0
+            && let Some(doc) = docs.try_next().await.map_err(unavailable)?
+        {
+            // One that cannot be read may have any length: what is older proves nothing.
+            let message: Message = document(&doc)?;
+            left = left.saturating_sub(message.bytes + 1);
+            said.push(message);
+        }
+        Ok(said)
     }
 }
 

@@ -150,6 +150,10 @@ impl Messages for Flaky {
     async fn messages(&self, session: SessionId, page: &Request) -> Result<Page<Message>> {
         self.inner.messages(session, page).await
     }
+
+    async fn said_last(&self, session: SessionId, run: u32, bytes: u64) -> Result<Vec<Message>> {
+        self.inner.said_last(session, run, bytes).await
+    }
 }
 
 #[async_trait]

@@ -195,6 +195,9 @@ impl FakeHost {
             cwd_exists: true,
             started_at: Some(Timestamp(3)),
             failure: None,
+            survivors: None,
+            folder_missing: false,
+            exit_damaged: false,
         })
     }
 
@@ -289,7 +292,12 @@ impl HostApi for FakeHost {
         self.facts(call.key)
     }
 
-    async fn get_run(&self, run: RunKey, _: Duration) -> Result<RunReport, Fault> {
+    async fn get_run(
+        &self,
+        run: RunKey,
+        _: Option<Identity>,
+        _: Duration,
+    ) -> Result<RunReport, Fault> {
         self.check_up()?;
         self.facts(run)
     }

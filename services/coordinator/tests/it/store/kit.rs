@@ -148,6 +148,10 @@ fn run() -> Run {
         damage: None,
         partial: Vec::new(),
         line_damaged: false,
+        base: 0,
+        survivors: None,
+        folder_missing: false,
+        exit_damaged: false,
     }
 }
 
@@ -240,6 +244,7 @@ pub fn said(n: u32, session: u32, sequence: u64, state: message::Delivery) -> Me
             source: Input::Cli,
             state,
             reason: None,
+            text: None,
             delivery: None,
             sequence,
         }),

@@ -12,6 +12,7 @@ mod each {
     super::super::conformance! {
         messages_are_ordered_by_their_place,
         what_was_said_at_one_place_keeps_its_order,
+        s19_what_was_said_to_a_run_last_comes_up_to_so_many_bytes,
         f17_chunks_become_the_text,
         a_chunk_is_written_once,
         texts_are_kept_byte_for_byte,
@@ -55,6 +56,34 @@ async fn what_was_said_at_one_place_keeps_its_order(store: &dyn Store) {
     put(store, changeset).await;
     let page = store.messages(session_id(1), &page(0, None)).await.unwrap();
     assert_eq!(ids(&page.items), [3, 2, 1].map(message_id));
+}
+
+async fn s19_what_was_said_to_a_run_last_comes_up_to_so_many_bytes(store: &dyn Store) {
+    let mut changeset = add_session(session(1));
+    let mut earlier = said(5, 1, 5, Delivery::Written);
+    earlier.at.run = 2;
+    changeset.messages = vec![
+        said(1, 1, 1, Delivery::Written),
+        said(3, 1, 3, Delivery::Unconfirmed),
+        said(2, 1, 2, Delivery::Written),
+        output(4, 1, 9, "no message of ours"),
+        earlier,
+    ];
+    put(store, changeset).await;
+    // Each is `said N` and a newline: seven bytes.
+    for (bytes, expected) in [
+        (0, vec![]),
+        (1, vec![3]),
+        (7, vec![3]),
+        (8, vec![3, 2]),
+        (900, vec![3, 2, 1]),
+    ] {
+        let found = store.said_last(session_id(1), 1, bytes).await.unwrap();
+        let expected: Vec<_> = expected.into_iter().map(message_id).collect();
+        assert_eq!(ids(&found), expected, "{bytes}");
+    }
+    let other = store.said_last(session_id(1), 3, 9).await.unwrap();
+    assert_eq!(ids(&other), []);
 }
 
 async fn text(store: &dyn Store, n: u32) -> String {

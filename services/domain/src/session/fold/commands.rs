@@ -171,6 +171,7 @@ impl Fold {
                 source: text.source,
                 state: Delivery::Accepted,
                 reason: None,
+                text: None,
                 delivery: None,
                 sequence: self.state.accepted,
             }),
@@ -188,6 +189,14 @@ impl Fold {
         }
         if self.state.is_stopping() {
             return ended("the session is being stopped");
+        }
+        if self.state.run.folder_missing {
+            let fault = Fault::new(
+                Reason::NoKeeper,
+                "the folder of the run is gone, and with it the way to the program's stdin",
+            );
+            let hint = format!("muster session stop {}", self.state.spec.id);
+            return Err(fault.with_hint(hint));
         }
         if self.state.run.stdin_closed {
             return Err(Fault::new(
@@ -221,8 +230,7 @@ impl Fold {
                     .with_hint("stop it without `--survivors`"),
             );
         }
-        let exit = self.state.run.exit.as_ref();
-        if exit.is_some_and(|exit| !exit.survivors.is_empty()) {
+        if !self.state.run.survivors().is_empty() {
             self.check_link()?;
             self.at_once(Action::Stop {
                 run: self.state.run.no,

@@ -1,6 +1,8 @@
 //! Deliveries: one in flight per run, committed before the call, repeated with the same bytes
 //! until the keeper has said how it ended (S17, S19).
 
+use std::fmt::Write as _;
+
 use super::{Fold, backoff, types::Action};
 use crate::{
     DeliveryId, MessageId, Timestamp,
@@ -14,6 +16,8 @@ use crate::{
 pub(super) const RUN_ENDED: &str = "RUN_ENDED";
 /// Reason of a message that met the end of stdin.
 const STDIN_CLOSED: &str = "STDIN_CLOSED";
+/// Reason of a message to a run whose folder is gone, and with it the way to its stdin.
+const FOLDER_GONE: &str = "RUN_FOLDER_GONE";
 /// Reason of a message that met a dead keeper.
 const NO_KEEPER: &str = "NO_KEEPER";
 /// Reason of a message whose delivery nobody answers for.
@@ -43,6 +47,7 @@ struct Verdict {
     progress: Progress,
     state: Sent,
     reason: Option<String>,
+    text: Option<String>,
 }
 
 impl Verdict {
@@ -51,6 +56,7 @@ impl Verdict {
             progress: Progress::NotDelivered,
             state: Sent::Failed,
             reason: Some(reason.to_owned()),
+            text: None,
         }
     }
 
@@ -59,6 +65,7 @@ impl Verdict {
             progress: Progress::Unknown,
             state: Sent::Unconfirmed,
             reason: Some(reason.to_owned()),
+            text: None,
         }
     }
 }
@@ -118,6 +125,10 @@ impl Fold {
         if self.flight.is_none() && self.can_deliver() && self.state.run.stdin_closed {
             self.fail_waiting(STDIN_CLOSED, now);
         }
+        if self.state.run.folder_missing {
+            self.fail_waiting(FOLDER_GONE, now);
+            return self.land(&Verdict::unknown(FOLDER_GONE), now);
+        }
         if self.flight.is_none() && self.can_deliver() {
             if let Some(message) = self.queue.first() {
                 self.dispatch(message, now);
@@ -168,6 +179,7 @@ impl Fold {
         self.can_call()
             && run.launch.value == Launch::Confirmed
             && run.process.value == Process::Alive
+            && !run.folder_missing
             && !self.has_ended()
             && (self.flight.is_some() || !self.state.is_stopping())
     }
@@ -227,6 +239,7 @@ impl Fold {
                     progress: Progress::Delivered,
                     state: Sent::Written,
                     reason: None,
+                    text: None,
                 };
                 self.land(&verdict, now);
             }
@@ -310,17 +323,29 @@ impl Fold {
             .is_none_or(|flight| flight.exited.is_some())
     }
 
+    /// Bytes of the delivery that the program's end cut off, which are in its stdin.
+    pub(super) fn cut_off(&self) -> Option<u64> {
+        self.flight.as_ref().and_then(|flight| flight.exited)
+    }
+
     /// Judges a delivery that the program's end cut off, by what was proven unread (S19).
     pub(super) fn land_cut_off(&mut self, now: Timestamp) {
-        let Some(written) = self.flight.as_ref().and_then(|flight| flight.exited) else {
+        let Some((flight, written)) = self.flight.as_ref().zip(self.cut_off()) else {
             return;
         };
+        let whole = flight.delivery.payload.len();
         let unread = self.state.run.exit.as_ref().and_then(unread);
-        let verdict = if unread.is_some_and(|unread| unread >= written) {
+        let mut text = format!("written {written} of {whole} bytes when the program ended");
+        let mut verdict = if unread.is_some_and(|unread| unread >= written) {
+            text.push_str("; none of them was read");
             Verdict::not_delivered(RUN_ENDED)
         } else {
+            if let Some(unread) = unread {
+                let _ = write!(text, "; {unread} of them were never read");
+            }
             Verdict::unknown(RUN_ENDED)
         };
+        verdict.text = Some(text);
         self.land(&verdict, now);
     }
 
@@ -334,6 +359,7 @@ impl Fold {
         flight.delivery.payload.clear();
         self.pending.delivery(&flight.delivery);
         self.state.in_flight = None;
+        self.explain_end(flight.message, verdict.text.as_deref(), now);
         self.finish(
             flight.message,
             verdict.state,

@@ -25,7 +25,8 @@ impl Fold {
         if self.state.is_over() || !self.has_ended() {
             return;
         }
-        if self.is_output_read() && self.is_delivery_settled() {
+        let read = self.is_output_read() && self.is_delivery_settled();
+        if read && self.is_input_recalled(now) {
             self.judge(now);
         }
     }
@@ -33,15 +34,22 @@ impl Fold {
     fn is_output_read(&self) -> bool {
         let run = &self.state.run;
         let damaged = run.damage.is_some();
+        let read = run.file_consumed();
         match (&run.exit, self.lost) {
-            (Some(exit), _) => run.consumed >= exit.stream_size || (damaged && self.tail_ended),
-            (None, Some((_, size))) => run.consumed >= size || damaged,
+            // More was read than the file has: it is not the file that was read, and the tail
+            // tells when all of it was.
+            (Some(exit), _) => {
+                let same = read == exit.stream_size && !self.gap;
+                same || ((damaged || read > exit.stream_size) && self.tail_ended)
+            }
+            (None, Some((_, size))) => read >= size || damaged,
             (None, None) => false,
         }
     }
 
     fn judge(&mut self, now: Timestamp) {
         self.end_output(now);
+        self.land_unread(now);
         self.land_cut_off(now);
         let (process, outcome, rule) = self.verdict();
         self.detach_unless_recorded();
@@ -66,6 +74,8 @@ impl Fold {
         let Some(exit) = &self.state.run.exit else {
             let reason = self.lost.map_or(LostReason::Keeper, |(reason, _)| reason);
             let rule = match reason {
+                LostReason::Keeper if self.state.run.exit_damaged => "s29_exit_record_damaged",
+                LostReason::Folder => "s29_run_folder_gone",
                 LostReason::Keeper => "s29_no_exit_record",
                 LostReason::Boot => "s29_host_started_anew",
             };

@@ -3,7 +3,10 @@
 use super::{Fold, backoff, types::Action};
 use crate::{
     Timestamp, limits,
-    session::{Exit, Failure, Launch, Link, LostReason, Observed, Process, Run, RunReport, Source},
+    session::{
+        Damage, Exit, Failure, Identity, Launch, Link, LostReason, Observed, Process, Run,
+        RunReport, Source,
+    },
 };
 
 /// Calls about the run that are due or under way.
@@ -89,6 +92,9 @@ impl Fold {
         let was_up = self.state.link.value.is_up();
         self.state.link = Observed::new(link, Source::Link, now, "r4_link");
         if self.state.is_over() {
+            // Of an ended session only its survivors are asked for.
+            self.calls.busy = false;
+            self.calls.ask = Some(now).filter(|_| link.is_up() && self.state.is_live());
             return;
         }
         if !link.is_up() {
@@ -110,17 +116,21 @@ impl Fold {
     }
 
     pub(super) fn on_relist(&mut self, now: Timestamp) {
-        if self.state.is_over() {
+        if !self.state.is_live() {
             return;
         }
         self.calls.ask = Some(now);
+        // Without its folder a run has no keeper that would finish a stop which was passed on.
+        if self.state.run.folder_missing {
+            self.calls.stop_passed = false;
+        }
         if let Some(flight) = &mut self.flight {
             flight.ask_again(now);
         }
     }
 
     pub(super) fn on_run_unknown(&mut self, run: u32, now: Timestamp) {
-        if self.concerns(run) {
+        if self.state.run.no == run && self.state.is_live() {
             self.calls.busy = false;
             self.calls.attempts += 1;
             self.calls.ask = Some(now.plus(backoff(self.calls.attempts)));
@@ -134,17 +144,22 @@ impl Fold {
         }
     }
 
-    /// The agent looked and has no such run: a start that was asked for may be made (S7).
+    /// The agent looked and has no such run, nor a process of it: a start that was asked for
+    /// may be made (S7), and one that was confirmed has lost its folder and its processes.
     pub(super) fn on_absent(&mut self, run: u32, now: Timestamp) {
-        if !self.concerns(run) {
+        if self.state.run.no != run {
             return;
         }
         self.calls.answered();
+        if self.state.is_over() {
+            return self.see_survivors(Vec::new(), now);
+        }
         if self.state.run.launch.value == Launch::Requested {
             self.never_started(now);
         } else {
-            let size = self.state.run.consumed;
-            self.lost.get_or_insert((LostReason::Keeper, size));
+            self.state.run.folder_missing = true;
+            let size = self.state.run.file_consumed();
+            self.lost.get_or_insert((LostReason::Folder, size));
         }
     }
 
@@ -162,10 +177,16 @@ impl Fold {
     }
 
     pub(super) fn on_report(&mut self, report: RunReport, now: Timestamp) {
-        if !self.concerns(report.run) {
+        if self.state.run.no != report.run {
             return;
         }
         self.calls.answered();
+        if self.state.is_over() {
+            if let Some(survivors) = report.survivors {
+                self.see_survivors(survivors, now);
+            }
+            return;
+        }
         let before = shown(&self.state.run);
         let Some(process) = report.process else {
             match report.failure {
@@ -176,6 +197,9 @@ impl Fold {
         };
         let size = report.stream_size;
         self.take_facts(report);
+        if self.state.run.folder_missing {
+            self.damage(Damage::Removed, now);
+        }
         match process {
             Process::Starting => {
                 self.see(Process::Starting, "s8_keeper_starts", now);
@@ -219,6 +243,17 @@ impl Fold {
         run.cwd_exists = report.cwd_exists;
         run.started_at = report.started_at.or(run.started_at);
         run.exit = run.exit.take().or(report.exit.map(bounded));
+        run.survivors = report.survivors.or(run.survivors.take());
+        run.folder_missing = report.folder_missing;
+        run.exit_damaged = report.exit_damaged;
+    }
+
+    /// Processes of the ended run that live on, or do no more (S33).
+    fn see_survivors(&mut self, survivors: Vec<Identity>, now: Timestamp) {
+        if self.state.run.survivors() != survivors {
+            self.state.run.survivors = Some(survivors);
+            self.announce(now);
+        }
     }
 
     /// The start came about.
@@ -244,7 +279,7 @@ impl Fold {
 
     /// Starts what is to be started, and asks what is to be asked.
     pub(super) fn pump_launch(&mut self, now: Timestamp) {
-        if !self.can_call() || self.calls.busy {
+        if !self.can_ask() || self.calls.busy {
             return;
         }
         let run = self.state.run.no;
@@ -267,7 +302,7 @@ impl Fold {
     pub(super) fn launch_due(&self) -> Option<Timestamp> {
         self.calls
             .ask
-            .filter(|_| self.can_call() && !self.calls.busy)
+            .filter(|_| self.can_ask() && !self.calls.busy)
     }
 
     /// Follows the stream of a run that is known to be there.
@@ -292,7 +327,13 @@ impl Fold {
         let reported = self.state.run.process.value == Process::Alive
             || self.state.run.exit.is_some()
             || self.lost.is_some();
-        confirmed && reported && self.can_call() && !self.calls.attached && !self.tail_ended
+        let there = !self.state.run.folder_missing;
+        confirmed
+            && reported
+            && there
+            && self.can_call()
+            && !self.calls.attached
+            && !self.tail_ended
     }
 
     pub(super) fn on_tail_lost(&mut self, run: u32, now: Timestamp) {
@@ -313,6 +354,11 @@ impl Fold {
     /// The host can be called about a run that is not over.
     pub(super) fn can_call(&self) -> bool {
         self.state.link.value.is_up() && !self.state.is_over()
+    }
+
+    /// The host can be asked about a run of which something lives.
+    fn can_ask(&self) -> bool {
+        self.state.link.value.is_up() && self.state.is_live()
     }
 
     /// Subscribers are told once that a turn is stalled (S32).

@@ -58,14 +58,14 @@ impl Fold {
         if !self.concerns(run) {
             return;
         }
-        let consumed = self.state.run.consumed;
-        if offset > consumed {
-            if !self.gap {
-                return self.attach_again(now);
-            }
+        let consumed = self.state.run.file_consumed();
+        if offset > consumed && !self.gap {
+            return self.attach_again(now);
+        }
+        if offset > consumed || (self.gap && offset < consumed) {
             self.jump(offset, now);
         }
-        let consumed = self.state.run.consumed;
+        let consumed = self.state.run.file_consumed();
         let end = offset + bytes.len() as u64;
         // What follows the exit record's size is no output of the program.
         let exit = self.state.run.exit.as_ref();
@@ -78,7 +78,7 @@ impl Fold {
         self.gap = false;
         self.calls.tail_works();
         self.feed(&bytes[range], false, now);
-        self.state.run.consumed = end;
+        self.state.run.consumed = self.state.run.base + end;
         self.state.run.cursor = next;
         self.state.interrupted_at = None;
         self.state.last_activity = self.state.last_activity.max(now);
@@ -89,11 +89,18 @@ impl Fold {
         self.pending.touch(now);
     }
 
-    /// Bytes are lost: what follows is a message of its own.
+    /// Bytes are lost: what follows, from this place of the file, is a message of its own. In
+    /// a file that began anew the place lies before what was consumed: all that is in it is
+    /// output that nobody has read, and gets offsets of its own.
     fn jump(&mut self, offset: u64, now: Timestamp) {
         self.end_output(now);
         self.count_damaged_line();
-        self.state.run.consumed = offset;
+        let run = &mut self.state.run;
+        match offset.checked_sub(run.file_consumed()) {
+            Some(lost) => run.consumed += lost,
+            None => run.base = run.consumed - offset,
+        }
+        self.announce(now);
     }
 
     pub(super) fn on_gap(&mut self, run: u32, now: Timestamp) {
@@ -114,6 +121,18 @@ impl Fold {
         if self.concerns(run) {
             self.gap = true;
             self.damage(Damage::Replaced, now);
+        }
+    }
+
+    /// Nothing more can be read, unless the file comes back.
+    pub(super) fn on_removed(&mut self, run: u32, now: Timestamp) {
+        if self.concerns(run) {
+            self.gap = true;
+            self.damage(Damage::Removed, now);
+            if self.has_ended() {
+                self.tail_ended = true;
+                self.detach();
+            }
         }
     }
 
@@ -234,7 +253,7 @@ impl Fold {
             Body::Reference {
                 host: spec.host,
                 run: at.run,
-                offset,
+                offset: offset.saturating_sub(self.state.run.base),
                 length: 0,
             }
         };
@@ -308,8 +327,14 @@ impl Fold {
         }
         match &self.state.run.exit {
             // The record promises bytes that the file does not have.
-            Some(exit) if self.state.run.consumed < exit.stream_size => {
+            Some(exit) if self.state.run.file_consumed() < exit.stream_size => {
                 self.damage(Damage::Gap, now);
+            }
+            // Its file has less than was read of it: it shrank before anybody could see it.
+            Some(exit)
+                if self.state.run.file_consumed() > exit.stream_size.saturating_add(late_bytes) =>
+            {
+                self.damage(Damage::Truncated, now);
             }
             Some(_) => {}
             None => self.on_relist(now),

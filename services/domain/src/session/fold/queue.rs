@@ -174,6 +174,42 @@ impl Fold {
         self.count_waiting();
     }
 
+    /// Says in words how it came to the end that follows.
+    pub(super) fn explain_end(&mut self, id: MessageId, text: Option<&str>, now: Timestamp) {
+        self.update(id, now, |message| {
+            if let Some(sent) = &mut message.sent {
+                sent.text = text.map(str::to_owned);
+            }
+        });
+    }
+
+    /// What was written was not read, as the end of the run proved: the one way in which a
+    /// final state changes.
+    pub(super) fn unwrite(
+        &mut self,
+        mut message: Message,
+        state: Delivery,
+        text: String,
+        now: Timestamp,
+    ) {
+        let Some(sent) = message
+            .sent
+            .as_mut()
+            .filter(|sent| sent.state == Delivery::Written)
+        else {
+            return;
+        };
+        sent.state = state;
+        sent.reason = Some(super::unread::NEVER_READ.to_owned());
+        sent.text = Some(text);
+        message.updated_at = now;
+        if let Some(known) = self.queue.known.get_mut(&message.id) {
+            *known = message.clone();
+        }
+        self.pending.boundary(now);
+        self.pending.change(&message);
+    }
+
     /// Fails everything that waits and is not in flight.
     pub(super) fn fail_waiting(&mut self, reason: &str, now: Timestamp) {
         while let Some(id) = self.queue.first() {

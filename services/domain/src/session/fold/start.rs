@@ -8,6 +8,7 @@ use super::{
     pending::Pending,
     queue::Queue,
     types::{Stored, Text, Ticket},
+    unread::Recall,
 };
 use crate::{
     Fault, Timestamp, TurnId,
@@ -99,6 +100,7 @@ impl Fold {
             lost: None,
             tail_ended: false,
             gap: false,
+            recall: Recall::default(),
             original: None,
             quiet_until: None,
             stalled_told: false,
@@ -121,6 +123,7 @@ impl Fold {
         self.lost = None;
         self.tail_ended = false;
         self.gap = false;
+        self.recall = Recall::default();
         self.original = None;
         self.stalled_told = false;
         if !self.state.link.value.is_up() {
@@ -171,5 +174,9 @@ fn new_run(no: u32, rule: &str, now: Timestamp) -> Run {
         damage: None,
         partial: Vec::new(),
         line_damaged: false,
+        base: 0,
+        survivors: None,
+        folder_missing: false,
+        exit_damaged: false,
     }
 }

@@ -5,4 +5,5 @@ mod ends;
 mod kit;
 mod lives;
 mod rules;
+mod truth;
 mod world;

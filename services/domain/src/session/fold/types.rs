@@ -44,6 +44,23 @@ pub enum Fact {
         /// Run.
         run: u32,
     },
+    /// The stream's file is gone.
+    Removed {
+        /// Run.
+        run: u32,
+    },
+    /// The messages that were written to a run last; see [`Action::Recall`].
+    Recalled {
+        /// Run.
+        run: u32,
+        /// The latest first.
+        messages: Vec<Message>,
+    },
+    /// They could not be looked up now.
+    RecallFailed {
+        /// Run.
+        run: u32,
+    },
     /// The tail sent everything up to the exit record's size.
     TailEnd {
         /// Run.
@@ -258,6 +275,14 @@ pub enum Action {
         run: u32,
         /// Resume point; empty = the beginning.
         cursor: Vec<u8>,
+    },
+    /// Look up the user messages of a run, the latest first, that have so many bytes with
+    /// their newlines, in the store. Answers: `Recalled`, `RecallFailed`.
+    Recall {
+        /// Run.
+        run: u32,
+        /// Bytes that the messages have to make up, as far as there are as many.
+        bytes: u64,
     },
     /// Follow it no more.
     Detach {

@@ -2,7 +2,8 @@
 
 use proptest::{collection::vec, prelude::*};
 
-use super::world::{World, timeless};
+use super::kit::timeless;
+use super::world::World;
 use crate::{limits, message::Body};
 
 /// Output as programs make it: text, multi-byte characters, torn ones, NULs, raw bytes.

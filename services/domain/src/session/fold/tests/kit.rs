@@ -2,10 +2,10 @@
 
 use super::world::World;
 use crate::{
-    Reason,
+    Reason, Timestamp,
     message::Delivery,
     session::{
-        Attention, Status,
+        Attention, Link, Source, State, Status,
         fold::{Action, Command, Fact},
         status,
     },
@@ -44,4 +44,25 @@ pub(super) fn in_flight(world: &mut World) -> crate::DeliveryId {
         panic!("no delivery");
     };
     delivery
+}
+
+/// The state without what differs from run to run: times, versions, the resume point.
+pub(super) fn timeless(state: &State) -> State {
+    let mut state = state.clone();
+    let zero = Timestamp(0);
+    state.version = 0;
+    state.last_activity = zero;
+    // The link of an ended session is of no interest, and is not written.
+    state.link = crate::session::Observed::new(Link::Connected, Source::Link, zero, "");
+    state.run.launch.at = zero;
+    state.run.process.at = zero;
+    state.run.cursor.clear();
+    if let Some(turn) = &mut state.turn {
+        turn.began_at = zero;
+        turn.ended_at = None;
+        if let Some(outcome) = &mut turn.outcome {
+            outcome.at = zero;
+        }
+    }
+    state
 }

@@ -3,7 +3,8 @@
 
 use proptest::{collection::vec, prelude::*};
 
-use super::world::{World, timeless};
+use super::kit::timeless;
+use super::world::World;
 use crate::{
     message::Delivery,
     session::{
