@@ -102,7 +102,7 @@ fn converse(
 /// Waits for stage one, which ends at once, and for what it or the keeper complained about
 /// before the keeper let go of its stderr.
 fn stage1_ended(mut child: Child) -> io::Result<String> {
-    child.wait()?;
+    muster_runtime::process::reap(&mut child)?;
     let mut said = Vec::new();
     if let Some(stderr) = child.stderr.take() {
         stderr.take(4096).read_to_end(&mut said)?;

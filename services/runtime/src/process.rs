@@ -179,8 +179,7 @@ impl Detached {
         let log_start = log.metadata().map_err(io)?.len();
         let mut child = self.command(log).spawn().map_err(io)?;
         let answer = read_announcement(&mut child, deadline);
-        // Stage one has nothing to wait for; it ends as soon as it has started the daemon.
-        child.wait().map_err(io)?;
+        reap(&mut child).map_err(io)?;
         let log_tail = || log_tail(&self.log, log_start);
         match answer.map_err(io)? {
             Answer::Ready(started) => Ok(started),
@@ -254,6 +253,20 @@ fn stage1(exe: &OsStr, name: &OsStr, args: impl Iterator<Item = OsString>) -> io
     rustix::process::setsid()?;
     Command::new(exe).arg0(name).args(args).spawn()?;
     Ok(())
+}
+
+/// Waits for a stage one, which ends as soon as it has started what it is for. Where this process
+/// was started with SIGCHLD ignored, as some supervisors do, the kernel has reaped it already.
+///
+/// # Errors
+/// As the kernel gives them.
+pub fn reap(stage1: &mut Child) -> io::Result<()> {
+    match stage1.wait() {
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::CHILD.raw_os_error()) => {
+            Ok(())
+        }
+        ended => ended.map(drop),
+    }
 }
 
 static ANNOUNCED: AtomicBool = AtomicBool::new(false);

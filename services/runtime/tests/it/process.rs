@@ -84,7 +84,9 @@ fn a_daemon_started_inside_a_session_is_no_part_of_it() {
     let log = folder.path().join("daemon.log");
     // The starter is a process of its own: it starts its own executable, and a test must not
     // change its own environment.
-    let output = Command::new(FIXTURE)
+    // Some supervisors start their children with SIGCHLD ignored.
+    let output = Command::new("bash")
+        .args(["-c", "trap '' CHLD; exec \"$@\"", "bash", FIXTURE])
         .args(["start".as_ref(), log.as_os_str()])
         .env("MUSTER_SESSION_ID", "of-a-session")
         .env("MUSTER_RUN", "7")
