@@ -4,6 +4,7 @@ mod commands;
 mod control;
 mod messages;
 mod output;
+mod truth;
 
 use muster_e2e::{World, eventually};
 

@@ -33,6 +33,8 @@ pub enum WaitFor {
     Exit,
     /// Somebody is needed, or it has ended.
     Attention,
+    /// No process that outlived its latest run lives any more.
+    NoSurvivors,
 }
 
 impl WaitFor {
@@ -41,6 +43,7 @@ impl WaitFor {
         let over = has_ended(session);
         match self {
             Self::Exit => over,
+            Self::NoSurvivors => session.survivors.is_empty(),
             Self::Attention => {
                 let asks = !matches!(
                     session.attention(),

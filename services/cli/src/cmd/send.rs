@@ -115,7 +115,8 @@ fn came_through(message: &Message) -> Result<(), Failure> {
             let state = state.as_str().unwrap_or_default();
             let why = match message.state_reason.as_str() {
                 "" => String::new(),
-                reason => format!(" ({reason})"),
+                reason if message.state_text.is_empty() => format!(" ({reason})"),
+                reason => format!(" ({reason}: {})", message.state_text),
             };
             let text = format!("the message is {state}{why} (message {})", message.id);
             Err(Failure::failed(text)

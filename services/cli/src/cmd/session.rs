@@ -5,13 +5,21 @@ mod told;
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, TryStreamExt as _};
-use muster_client::{Control, ListSessions, api::Session, json, new_key, pages};
+use muster_client::{
+    Control, ListSessions, Reason, WaitFor,
+    api::{LinkState, ProcessState, Session},
+    json,
+    limits::{STOP_INT_WAIT, STOP_KILL_WAIT, STOP_TERM_WAIT},
+    new_key, pages,
+};
 use serde_json::{Value, json};
 
 use crate::{args, context::Context, exit::Failure, out, table};
 
 /// Sessions that are listed at most.
 const SESSIONS: usize = 10_000;
+/// How much longer than its ladder the end of survivors is waited for.
+const SURVIVORS_GRACE: Duration = Duration::from_secs(5);
 /// How long a resume is tried.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -38,12 +46,10 @@ pub(crate) async fn run(context: &Context, command: args::Session) -> Result<(),
         args::Session::Explain { session } => explain(context, &session).await,
         args::Session::Stop { session, survivors } => {
             let control = client.stop_session(&session, survivors).await?;
-            let text = if survivors {
-                told::survivors_ended(&control)
-            } else {
-                told::stopped(&control)
-            };
-            controlled(context, &control, &text)
+            if survivors {
+                return end_survivors(context, control).await;
+            }
+            controlled(context, &control, &told::stopped(&control))
         }
         args::Session::Interrupt { session, hard: _ } => {
             let control = client.interrupt_session(&session).await?;
@@ -62,6 +68,28 @@ pub(crate) async fn run(context: &Context, command: args::Session) -> Result<(),
             Ok(())
         }
     }
+}
+
+/// Waits for the end of the survivors that are being ended; says who ended and who did not.
+async fn end_survivors(context: &Context, mut control: Control) -> Result<(), Failure> {
+    let client = context.client()?;
+    let id = control.session.id.clone();
+    if !control.survivors.is_empty() {
+        let ladder = STOP_INT_WAIT + STOP_TERM_WAIT + STOP_KILL_WAIT;
+        let patience = Some(ladder + SURVIVORS_GRACE);
+        let waited = client.wait_session(&id, WaitFor::NoSurvivors, patience);
+        control.session = match waited.await {
+            Ok(session) => session,
+            Err(fault) if fault.reason() == Reason::WaitTimeout => client.get_session(&id).await?,
+            Err(fault) => return Err(fault.into()),
+        };
+    }
+    controlled(context, &control, &told::survivors_ended(&control))?;
+    if control.session.survivors.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::failed("processes of the session are still alive")
+        .hint(format!("`muster session show {id}` names them")))
 }
 
 async fn list(context: &Context, filter: ListSessions) -> Result<(), Failure> {
@@ -126,17 +154,23 @@ fn show(context: &Context, session: &Session) -> Result<(), Failure> {
         .map_or_else(String::new, |offset| {
             format!("{offset} bytes of run {}", session.run)
         });
-    let survivors: Vec<String> = session
-        .survivors
-        .iter()
-        .map(|survivor| survivor.pid.to_string())
-        .collect();
+    let survivors = survivors(session);
+    // The status of a run that is being stopped is what the run still does.
+    let stopping = if session.stop_requested && session.process() == ProcessState::Alive {
+        ", being stopped"
+    } else {
+        ""
+    };
     let text = table::pairs(&[
         ("session", session.id.clone()),
         ("title", session.title.clone()),
         (
             "status",
-            format!("{} since {}", word("status"), word("status_since")),
+            format!(
+                "{} since {}{stopping}",
+                word("status"),
+                word("status_since")
+            ),
         ),
         ("states", states),
         ("host", session.host.clone()),
@@ -159,7 +193,9 @@ fn show(context: &Context, session: &Session) -> Result<(), Failure> {
                 session.queued_messages.to_string()
             },
         ),
-        ("survivors", survivors.join(" ")),
+        ("survivors", survivors),
+        ("output", damage(session)),
+        ("record", record(session)),
         ("started", word("started_at")),
         ("ended", word("ended_at")),
     ]);
@@ -171,6 +207,40 @@ fn show(context: &Context, session: &Session) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Who outlived the run and still lives, by the latest word of its host.
+fn survivors(session: &Session) -> String {
+    let pids: Vec<String> = session
+        .survivors
+        .iter()
+        .map(|survivor| survivor.pid.to_string())
+        .collect();
+    let up = matches!(session.link(), LinkState::Connected | LinkState::Suspect);
+    if pids.is_empty() || up {
+        pids.join(" ")
+    } else {
+        format!("{} (as last seen; the host is not reached)", pids.join(" "))
+    }
+}
+
+/// What is wrong with the output.
+fn damage(session: &Session) -> String {
+    let lines = session.damaged_lines;
+    match (session.damage.as_str(), lines) {
+        ("", 0) => String::new(),
+        ("", lines) => format!("{lines} damaged lines"),
+        (damage, lines) => format!("damaged ({damage}), {lines} damaged lines"),
+    }
+}
+
+/// What is wrong with what the host keeps of the run.
+fn record(session: &Session) -> String {
+    match (session.run_folder_missing, session.exit_record_damaged) {
+        (false, false) => String::new(),
+        (true, _) => "the folder of the run is gone".to_owned(),
+        (false, true) => "the exit record of the run is damaged".to_owned(),
+    }
 }
 
 fn join(reason: &str, text: &str) -> String {

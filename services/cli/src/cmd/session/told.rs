@@ -2,7 +2,7 @@
 
 use muster_client::{
     Control, WaitFor,
-    api::Session,
+    api::{Session, Survivor},
     limits::{STOP_CLOSE_WAIT, STOP_INT_WAIT, STOP_TERM_WAIT},
 };
 
@@ -28,22 +28,29 @@ pub(super) fn stopped(control: &Control) -> String {
     )
 }
 
-/// After `session stop --survivors`.
+/// After `session stop --survivors`, with the session as it is now.
 pub(super) fn survivors_ended(control: &Control) -> String {
-    let pids: Vec<String> = control
-        .survivors
-        .iter()
-        .map(|survivor| survivor.pid.to_string())
-        .collect();
-    match pids.as_slice() {
-        [] => "the session had left no process behind".to_owned(),
+    let left = &control.session.survivors;
+    let ended = control.survivors.iter().filter(|who| !left.contains(who));
+    let ended = pids(ended);
+    let mut text = match ended.as_slice() {
+        [] if left.is_empty() => return "no process of the session is left".to_owned(),
+        [] => "ended no process".to_owned(),
         [pid] => format!("ended the one process that the session had left behind (pid {pid})"),
         pids => format!(
             "ended {} processes that the session had left behind (pids {})",
             pids.len(),
             pids.join(", ")
         ),
+    };
+    if !left.is_empty() {
+        text.push_str(&format!("; still alive: {}", pids(left.iter()).join(", ")));
     }
+    text
+}
+
+fn pids<'a>(survivors: impl Iterator<Item = &'a Survivor>) -> Vec<String> {
+    survivors.map(|survivor| survivor.pid.to_string()).collect()
 }
 
 /// After `session interrupt`.
@@ -71,7 +78,7 @@ fn ended(session: &Session) -> String {
 
 #[cfg(test)]
 mod tests {
-    use muster_client::api::{ProcessState, SessionStatus, Survivor};
+    use muster_client::api::{ProcessState, SessionStatus};
 
     use super::*;
 
@@ -119,5 +126,14 @@ mod tests {
         ended.survivors.push(survivor(9));
         assert!(survivors_ended(&ended).contains("2 processes"));
         assert!(survivors_ended(&ended).contains("pids 7, 9"));
+        // One of them does not end.
+        ended.session.survivors = vec![survivor(9)];
+        let text = survivors_ended(&ended);
+        assert!(text.contains("(pid 7)") && text.ends_with("still alive: 9"));
+        ended.session.survivors.push(survivor(7));
+        assert_eq!(
+            survivors_ended(&ended),
+            "ended no process; still alive: 9, 7"
+        );
     }
 }
