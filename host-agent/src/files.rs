@@ -28,7 +28,7 @@ pub(crate) fn fault_of(errno: Errno, path: &str) -> Fault {
         Errno::NAMETOOLONG | Errno::LOOP | Errno::INVAL => Reason::InvalidPath,
         Errno::NOSPC | Errno::DQUOT => Reason::DiskFull,
         Errno::ISDIR | Errno::NXIO => Reason::NotAFile,
-        Errno::MFILE | Errno::NFILE | Errno::NOMEM => Reason::TooLarge,
+        Errno::MFILE | Errno::NFILE | Errno::NOMEM => Reason::Exhausted,
         _ => return Fault::internal(format!("{path}: {errno}")),
     };
     Fault::new(reason, format!("`{path}`: {}", words(errno)))

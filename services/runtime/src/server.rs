@@ -26,9 +26,8 @@ use tower::{Service, util::MapResponseLayer};
 
 pub use admission::{Admission, AdmissionPermit, Admitted};
 pub use peers::{Peer, PeerListener, PeerPolicy, PeerStream, admit};
+pub use sever::Severable;
 pub use size::TooLarge;
-
-use sever::Severable;
 
 const KEEPALIVE: Duration = Duration::from_secs(10);
 const MAX_HEADER_LIST_BYTES: u32 = 16 * 1024;
@@ -37,6 +36,8 @@ const MAX_HEADER_LIST_BYTES: u32 = 16 * 1024;
 pub const MAX_PROTOCOL_STREAMS: u32 = 272;
 /// Simultaneous streaming calls that an [`Admission`] usually allows.
 pub const MAX_APPLICATION_STREAMS: usize = 256;
+/// What operations of a connection that was cut say.
+const CUT: &str = "the server is shutting down";
 /// After the cut, connections need a moment to drop what they own.
 const CUT_GRACE: Duration = Duration::from_secs(5);
 
@@ -208,7 +209,7 @@ impl ServerBuilder {
         let cut = CancellationToken::new();
         let _cut_when_dropped = cut.clone().drop_guard();
         let sever = cut.clone();
-        let incoming = incoming.map(move |io| io.map(|io| Severable::new(io, &sever)));
+        let incoming = incoming.map(move |io| io.map(|io| Severable::new(io, &sever, CUT)));
         let stop = {
             let token = token.clone();
             async move {

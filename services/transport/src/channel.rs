@@ -183,13 +183,7 @@ impl Connection {
         let traffic = Traffic::default();
         let ended = CancellationToken::new();
         let io = dial.dial().await.map_err(ConnectError::Dial)?;
-        let io = Counted::new(
-            io,
-            clock.clone(),
-            traffic.clone(),
-            cut.clone(),
-            ended.clone(),
-        );
+        let io = Counted::new(io, clock.clone(), traffic.clone(), &cut, ended.clone());
         // The channel would dial again by itself when the connection breaks. It gets one
         // stream and no second one.
         let once = Mutex::new(Some(TokioIo::new(io)));

@@ -11,9 +11,9 @@ use std::{
     time::Duration,
 };
 
-use muster_runtime::Clock;
+use muster_runtime::{Clock, server::Severable};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_util::sync::{CancellationToken, DropGuard, WaitForCancellationFutureOwned};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// What has gone over one connection. Cheap to clone; shared with the connection.
 #[derive(Clone, Default)]
@@ -74,13 +74,15 @@ impl fmt::Debug for Traffic {
     }
 }
 
+/// What operations of a connection that was cut say.
+const CUT: &str = "the link to the host was given up";
+
 /// Wraps the I/O of one connection.
+#[derive(Debug)]
 pub struct Counted<IO> {
-    io: IO,
+    io: Severable<IO>,
     clock: Clock,
     traffic: Traffic,
-    cut: Pin<Box<WaitForCancellationFutureOwned>>,
-    is_cut: bool,
     _ended: DropGuard,
 }
 
@@ -91,37 +93,22 @@ impl<IO> Counted<IO> {
         io: IO,
         clock: Clock,
         traffic: Traffic,
-        cut: CancellationToken,
+        cut: &CancellationToken,
         ended: CancellationToken,
     ) -> Self {
         Self {
-            io,
+            io: Severable::new(io, cut, CUT),
             clock,
             traffic,
-            cut: Box::pin(cut.cancelled_owned()),
-            is_cut: false,
             _ended: ended.drop_guard(),
         }
     }
 
-    fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        self.is_cut = self.is_cut || self.cut.as_mut().poll(cx).is_ready();
-        if self.is_cut {
-            return Err(io::Error::new(
-                io::ErrorKind::ConnectionAborted,
-                "the link to the host was given up",
-            ));
+    fn sent(&self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Ok(written)) = &result {
+            self.traffic.sent(*written);
         }
-        Ok(())
-    }
-}
-
-impl<IO> fmt::Debug for Counted<IO> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Counted")
-            .field("traffic", &self.traffic)
-            .field("is_cut", &self.is_cut)
-            .finish_non_exhaustive()
+        result
     }
 }
 
@@ -131,7 +118,6 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Counted<IO> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.check(cx)?;
         let before = buf.filled().len();
         let result = Pin::new(&mut self.io).poll_read(cx, buf);
         let read = buf.filled().len() - before;
@@ -148,23 +134,15 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Counted<IO> {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.check(cx)?;
         let result = Pin::new(&mut self.io).poll_write(cx, buf);
-        if let Poll::Ready(Ok(written)) = &result {
-            self.traffic.sent(*written);
-        }
-        result
+        self.sent(result)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.check(cx)?;
         Pin::new(&mut self.io).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.is_cut {
-            return Poll::Ready(Ok(()));
-        }
         Pin::new(&mut self.io).poll_shutdown(cx)
     }
 
@@ -173,12 +151,8 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Counted<IO> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.check(cx)?;
         let result = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
-        if let Poll::Ready(Ok(written)) = &result {
-            self.traffic.sent(*written);
-        }
-        result
+        self.sent(result)
     }
 
     fn is_write_vectored(&self) -> bool {

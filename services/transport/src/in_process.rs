@@ -10,14 +10,13 @@ use std::{
 };
 
 use async_trait::async_trait;
-use muster_runtime::Peer;
+use muster_runtime::{Peer, server::PeerStream};
 use tokio::{
     io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf},
     sync::{mpsc, watch},
     time::Sleep,
 };
 use tokio_stream::Stream;
-use tonic::transport::server::Connected;
 
 use crate::dial::{BoxIo, Dial, DialFault};
 
@@ -57,7 +56,7 @@ impl Dial for InProcess {
             return Err(fault.error(io::ErrorKind::ConnectionRefused.into()));
         }
         let (client, server) = tokio::io::duplex(BUFFER_BYTES);
-        let server = InProcessIo { io: server };
+        let server = InProcessIo::new(server, Peer::this_process());
         if self.connections.send(server).await.is_err() {
             return Err(DialFault::AgentDown.error(io::ErrorKind::ConnectionRefused.into()));
         }
@@ -80,46 +79,7 @@ impl Stream for InProcessIncoming {
 }
 
 /// The server's end of one connection.
-#[derive(Debug)]
-pub struct InProcessIo {
-    io: DuplexStream,
-}
-
-impl Connected for InProcessIo {
-    type ConnectInfo = Peer;
-
-    fn connect_info(&self) -> Peer {
-        Peer::this_process()
-    }
-}
-
-impl AsyncRead for InProcessIo {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for InProcessIo {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(cx)
-    }
-}
+pub type InProcessIo = PeerStream<DuplexStream>;
 
 /// Faults to order. Cheap to clone; all clones are the same switches.
 #[derive(Clone, Debug)]

@@ -145,18 +145,25 @@ impl PeerListener {
             );
             return Ok(None);
         }
-        Ok(Some(PeerStream { io, peer }))
+        Ok(Some(PeerStream::new(io, peer)))
     }
 }
 
 /// A connection of a known peer.
 #[derive(Debug)]
-pub struct PeerStream {
-    io: UnixStream,
+pub struct PeerStream<IO = UnixStream> {
+    io: IO,
     peer: Peer,
 }
 
-impl Connected for PeerStream {
+impl<IO> PeerStream<IO> {
+    /// The bytes of `io`, which come from `peer`.
+    pub fn new(io: IO, peer: Peer) -> Self {
+        Self { io, peer }
+    }
+}
+
+impl<IO> Connected for PeerStream<IO> {
     type ConnectInfo = Peer;
 
     fn connect_info(&self) -> Peer {
@@ -164,7 +171,7 @@ impl Connected for PeerStream {
     }
 }
 
-impl AsyncRead for PeerStream {
+impl<IO: AsyncRead + Unpin> AsyncRead for PeerStream<IO> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -174,7 +181,7 @@ impl AsyncRead for PeerStream {
     }
 }
 
-impl AsyncWrite for PeerStream {
+impl<IO: AsyncWrite + Unpin> AsyncWrite for PeerStream<IO> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -4,7 +4,7 @@
 //! the only handle on it is its I/O.
 
 use std::{
-    io,
+    fmt, io,
     pin::Pin,
     task::{Context, Poll},
 };
@@ -13,30 +13,39 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::transport::server::Connected;
 
-pub(super) struct Severable<IO> {
+/// Fails every operation from the moment that its token is cancelled.
+pub struct Severable<IO> {
     io: IO,
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
     is_cut: bool,
+    why: &'static str,
 }
 
 impl<IO> Severable<IO> {
-    pub(super) fn new(io: IO, token: &CancellationToken) -> Self {
+    /// The bytes of `io` until `token` is cancelled; then `ConnectionAborted`, which says `why`.
+    pub fn new(io: IO, token: &CancellationToken, why: &'static str) -> Self {
         Self {
             io,
             cut: Box::pin(token.clone().cancelled_owned()),
             is_cut: false,
+            why,
         }
     }
 
     fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         self.is_cut = self.is_cut || self.cut.as_mut().poll(cx).is_ready();
         if self.is_cut {
-            return Err(io::Error::new(
-                io::ErrorKind::ConnectionAborted,
-                "the server is shutting down",
-            ));
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, self.why));
         }
         Ok(())
+    }
+}
+
+impl<IO> fmt::Debug for Severable<IO> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Severable")
+            .field("is_cut", &self.is_cut)
+            .finish_non_exhaustive()
     }
 }
 
