@@ -6,14 +6,16 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::duration::parse as duration;
 
+mod examples;
+
 /// Runs and supervises coding-agent sessions on every machine you own.
 #[derive(Debug, Parser)]
-#[command(name = "muster", version, max_term_width = 100)]
+#[command(name = "muster", version, max_term_width = 100, after_help = examples::MUSTER)]
 pub(crate) struct Cli {
     /// Address of the coordinator [default: the socket in the data folder]
     #[arg(long, env = "MUSTER_ADDR", global = true, value_name = "ADDR")]
     pub(crate) addr: Option<String>,
-    /// Print JSON
+    /// Print JSON; a failure is JSON too, on standard error
     #[arg(long, global = true)]
     pub(crate) json: bool,
     #[command(subcommand)]
@@ -37,54 +39,59 @@ pub(crate) enum Command {
         #[arg(long)]
         agent: bool,
     },
-    /// What runs, and which hosts are reached
+    /// Show the coordinator, and which machines it reaches
     Status,
-    /// Versions of this command and of the coordinator
+    /// Print the versions of this command and of the coordinator
     Version,
-    /// Start a session and follow it to its end
+    /// Run a program in a session, show its output, and end with its exit code
+    #[command(after_help = examples::RUN)]
     Run(Run),
     /// Look at sessions and control them
     #[command(subcommand)]
     Session(Session),
-    /// Wait for a session
+    /// Wait until a session has ended or needs somebody, and print its status
+    #[command(after_help = examples::WAIT)]
     Wait(Wait),
-    /// Say something to a session
+    /// Send a line of text to the program of a session
+    #[command(after_help = examples::SEND)]
     Send(Send),
-    /// What waits to be written to a session
+    /// Show the messages that wait to be written to a session, or take one back
     Queue(Queue),
-    /// Output of a session
+    /// Print the output of a session
+    #[command(after_help = examples::TAIL)]
     Tail(Tail),
-    /// Print a file of a host
+    /// Print a file of any of your machines
     Cat {
-        /// HOST:PATH
+        /// HOST:PATH, as in local:~/notes.txt
         file: String,
         /// Bytes FROM-TO, both counted from 0 and included; either may be left out
         #[arg(long, value_name = "A-B")]
         range: Option<String>,
     },
-    /// List a folder of a host
+    /// List a folder of any of your machines
     Ls {
-        /// HOST:PATH
+        /// HOST:PATH, as in local:~/notes.txt
         folder: String,
     },
-    /// Describe a file of a host
+    /// Show size, kind and times of a file of any of your machines
     Stat {
-        /// HOST:PATH
+        /// HOST:PATH, as in local:~/notes.txt
         file: String,
     },
-    /// Tasks
+    /// Add tasks, list them, and set where they stand
     #[command(subcommand)]
     Task(Task),
-    /// Watch what happens
+    /// Watch what happens, one event a line, until Ctrl-C
     Feed {
-        /// Begin after this revision instead of with a snapshot
+        /// Go on after this revision, as an earlier line showed it, rather than show all that is there first
         #[arg(long, value_name = "REVISION")]
         after: Option<u64>,
-        /// This session in detail instead of the workspace
+        /// Watch this one session in detail rather than everything in short
         #[arg(long, value_name = "SESSION")]
         session: Option<String>,
     },
-    /// Completions for a shell
+    /// Print the completion script of a shell
+    #[command(after_help = examples::COMPLETIONS)]
     Completions {
         /// Which shell
         shell: clap_complete::Shell,
@@ -120,31 +127,31 @@ pub(crate) struct Run {
     /// Task that it works on [default: a new one]
     #[arg(long, value_name = "ID")]
     pub(crate) task: Option<String>,
-    /// Place at the task
+    /// Its part in the task: to plan it or to carry it out
     #[arg(long)]
     pub(crate) slot: Option<Slot>,
-    /// Machine [default: this one]
+    /// Machine that it runs on [default: this one]
     #[arg(long, value_name = "HOST")]
     pub(crate) host: Option<String>,
     /// Working directory [default: the current one]
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
-    /// Kind of program [default: generic]
+    /// Kind of program; generic is any that speaks in lines [default: generic]
     #[arg(long, value_name = "NAME")]
     pub(crate) adapter: Option<String>,
-    /// What it may do
+    /// What it may change: everything, its working directory, or nothing
     #[arg(long)]
     pub(crate) access: Option<Access>,
     /// Variable for the program, with its value or as it is here; repeatable
     #[arg(long = "env", value_name = "NAME[=VALUE]")]
     pub(crate) env: Vec<String>,
-    /// Title [default: the prompt's first line, or the program]
+    /// Title in lists [default: the prompt's first line, or the program]
     #[arg(long)]
     pub(crate) title: Option<String>,
-    /// First message; `-` reads standard input
+    /// First message to it; `-` reads standard input
     #[arg(long, value_name = "TEXT")]
     pub(crate) prompt: Option<String>,
-    /// The program and its arguments
+    /// The program and its arguments, behind `--`
     #[arg(last = true, value_name = "ARGV")]
     pub(crate) argv: Vec<String>,
 }
@@ -169,32 +176,32 @@ pub(crate) enum Session {
         /// Only those that have not ended
         #[arg(long)]
         live: bool,
-        /// Internal ones too
+        /// Also those that Muster uses for itself
         #[arg(long)]
         internal: bool,
         /// Only those of this task
         #[arg(long, value_name = "ID")]
         task: Option<String>,
     },
-    /// Everything about one session
+    /// Show everything about one session
     Show {
         /// Id, or its unique beginning
         session: String,
     },
-    /// What its status rests on
+    /// Show what the status of a session rests on
     Explain {
         /// Id, or its unique beginning
         session: String,
     },
-    /// Stop it, politely first
+    /// Stop a session: its program is told to end, and killed when it does not
     Stop {
         /// Id, or its unique beginning
         session: String,
-        /// End what survived an ended session
+        /// End the processes that an ended session has left behind
         #[arg(long)]
         survivors: bool,
     },
-    /// Interrupt it now
+    /// Interrupt the program of a session now, as Ctrl-C does
     Interrupt {
         /// Id, or its unique beginning
         session: String,
@@ -202,11 +209,11 @@ pub(crate) enum Session {
         #[arg(long)]
         hard: bool,
     },
-    /// Start its next run
+    /// Start the program of an ended session again
     Resume {
         /// Id, or its unique beginning
         session: String,
-        /// Key under which the call may be repeated
+        /// A key of your choice: repeated with it, the program is started only once
         #[arg(long, value_name = "KEY")]
         id: Option<String>,
     },
@@ -216,8 +223,8 @@ pub(crate) enum Session {
 pub(crate) struct Wait {
     /// Id, or its unique beginning
     pub(crate) session: String,
-    /// What for
-    #[arg(long = "for", default_value = "exit")]
+    /// What to wait for: its end, or that somebody is needed
+    #[arg(long = "for", value_name = "WHAT", default_value = "exit")]
     pub(crate) wait_for: WaitFor,
     /// Give up after this long, as in 90s, 5m, 2h
     #[arg(long, value_parser = duration)]
@@ -235,21 +242,22 @@ pub(crate) enum WaitFor {
 pub(crate) struct Send {
     /// Id, or its unique beginning
     pub(crate) session: String,
-    /// The text; `-` reads standard input
+    /// What to send; `-` reads standard input
     pub(crate) text: String,
-    /// Only if this turn is open, or `none` is
+    /// Send only while this turn of the program is open, or while `none` is
     #[arg(long, value_name = "ID")]
     pub(crate) if_turn: Option<String>,
-    /// Key under which it may be repeated: it is said once
+    /// A key of your choice: repeated with it, the text is still sent only once
     #[arg(long, value_name = "KEY")]
     pub(crate) id: Option<String>,
-    /// How it meets the open turn
+    /// When it is read: in order, after the turn that is open, or at once in its place
     #[arg(long, default_value = "queue")]
     pub(crate) mode: Mode,
-    /// Wait until it has come this far; `seen` and `done` need a program that echoes its input
+    /// Return only when it has come this far; `seen` and `done` need a program that repeats its
+    /// input
     #[arg(long)]
     pub(crate) wait: Option<WaitMessage>,
-    /// Keep trying for this long
+    /// Keep trying for this long, as in 90s, 5m, 2h
     #[arg(long, value_parser = duration, default_value = "30s")]
     pub(crate) timeout: Duration,
 }
@@ -289,16 +297,16 @@ pub(crate) enum QueueCommand {
 pub(crate) struct Tail {
     /// Id, or its unique beginning
     pub(crate) session: String,
-    /// Go on until the end
+    /// Go on with what comes, until the program ends
     #[arg(long, short)]
     pub(crate) follow: bool,
     /// Where to begin: start, end, OFFSET in bytes, or RUN:OFFSET [default: the last 64 KiB]
     #[arg(long, value_name = "CURSOR")]
     pub(crate) from: Option<String>,
-    /// Every byte as it was printed, late ones too
+    /// Every byte, also those that came after the end of the program
     #[arg(long)]
     pub(crate) raw: bool,
-    /// Standard error instead
+    /// Standard error of the program, rather than standard output
     #[arg(long)]
     pub(crate) stderr: bool,
     /// Which run [default: the latest]
@@ -308,7 +316,7 @@ pub(crate) struct Tail {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Task {
-    /// Make one
+    /// Add a task and print its id
     Add {
         /// Title
         title: String,
@@ -322,18 +330,18 @@ pub(crate) enum Task {
         #[arg(long)]
         category: Option<String>,
     },
-    /// List them, newest first
+    /// List tasks, newest first
     Ls {
         /// Only those in this phase
         #[arg(long)]
         phase: Option<String>,
     },
-    /// Everything about one task
+    /// Show everything about one task
     Show {
         /// Id, or its unique beginning
         task: String,
     },
-    /// Set where it stands
+    /// Set where a task stands
     Phase {
         /// Id, or its unique beginning
         task: String,

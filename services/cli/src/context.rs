@@ -1,6 +1,6 @@
 //! What every command needs: where the coordinator is, and how to print.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use muster_client::Client;
 
@@ -35,7 +35,14 @@ impl Context {
 
     /// The coordinator of the data folder, whatever address is set.
     pub(crate) fn own() -> Result<Self, Failure> {
-        let address = format!("unix:{}", data_folder()?.join("coordinator.sock").display());
+        Self::of_folder(&data_folder()?)
+    }
+
+    /// The coordinator of this data folder.
+    pub(crate) fn of_folder(folder: &Path) -> Result<Self, Failure> {
+        let folder = std::path::absolute(folder)
+            .map_err(|error| Failure::usage(format!("{}: {error}", folder.display())))?;
+        let address = format!("unix:{}", folder.join("coordinator.sock").display());
         Ok(Self {
             address,
             given: false,

@@ -4,6 +4,7 @@
 //!
 //! Data goes to standard output, everything else to standard error.
 
+mod agent;
 mod args;
 mod cmd;
 mod context;

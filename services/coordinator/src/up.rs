@@ -25,6 +25,8 @@ use crate::serve::{self, Config, StartError};
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// Exit code when somebody else has what this coordinator needs.
 const OCCUPIED: u8 = 4;
+/// Exit code of every other failure.
+const FAILED: u8 = 1;
 /// How long the rest may take to end after the coordinator has.
 const SHUTDOWN: Duration = Duration::from_secs(5);
 /// What an agent's settings for tests and logs are called; passed on to the agent.
@@ -68,10 +70,9 @@ impl Binary {
     }
 }
 
-/// Runs the coordinator and starts this machine's host agent. Ctrl-C ends the coordinator;
-/// sessions go on.
+/// Start the coordinator and this machine's host agent; Ctrl-C ends the coordinator, sessions go on
 #[derive(Debug, Clone, Parser)]
-#[command(name = "up", version, about, long_about = None)]
+#[command(name = "up", version, max_term_width = 100)]
 pub struct Up {
     /// The data folder [default: $XDG_DATA_HOME/muster or ~/.local/share/muster]
     #[arg(long, env = "MUSTER_HOME", value_name = "DIR")]
@@ -103,27 +104,50 @@ pub fn up_main(binary: &Binary, args: impl IntoIterator<Item = OsString>) -> Exi
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    let inside_a_session = std::env::var_os("MUSTER_SESSION_ID").is_some();
-    let result = if up.detach || inside_a_session {
-        detached(&up, binary).map(|started| say(&started.text))
-    } else {
-        foreground(&up, binary)
-    };
-    match result {
+    match run(&up, binary, say) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            let hint = error
-                .downcast_ref::<StartError>()
-                .and_then(StartError::hint);
-            complain(&format!("{error:#}"), hint.as_deref());
-            match error.downcast_ref::<StartError>() {
-                Some(StartError::Locked { .. } | StartError::Socket { .. }) => {
-                    ExitCode::from(OCCUPIED)
-                }
-                _ => ExitCode::FAILURE,
-            }
+        Err(refused) => {
+            complain(&refused.text, refused.hint.as_deref());
+            ExitCode::from(refused.code)
         }
     }
+}
+
+/// Why a coordinator did not start, or how it failed.
+#[derive(Debug)]
+pub struct Refused {
+    /// For the exit of the process.
+    pub code: u8,
+    /// What and why.
+    pub text: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+/// Runs the coordinator as told; `say` is given its address once it is ready. Blocks until it
+/// ends, or, detached, until it is ready.
+///
+/// # Errors
+/// [`Refused`].
+pub fn run(up: &Up, binary: &Binary, say: fn(&str)) -> Result<(), Refused> {
+    let inside_a_session = std::env::var_os("MUSTER_SESSION_ID").is_some();
+    let result = if up.detach || inside_a_session {
+        detached(up, binary).map(|started| say(&started.text))
+    } else {
+        foreground(up, binary, say)
+    };
+    result.map_err(|error| {
+        let start = error.downcast_ref::<StartError>();
+        let occupied = matches!(
+            start,
+            Some(StartError::Locked { .. } | StartError::Socket { .. })
+        );
+        Refused {
+            code: if occupied { OCCUPIED } else { FAILED },
+            text: format!("{error:#}"),
+            hint: start.and_then(StartError::hint),
+        }
+    })
 }
 
 /// Starts a coordinator that belongs to nobody and waits until it is ready. Its words are the
@@ -152,7 +176,7 @@ pub fn detached(up: &Up, binary: &Binary) -> anyhow::Result<Started> {
     start.start_blocking(READY_WITHIN).map_err(Into::into)
 }
 
-fn foreground(up: &Up, binary: &Binary) -> anyhow::Result<()> {
+fn foreground(up: &Up, binary: &Binary, say: fn(&str)) -> anyhow::Result<()> {
     let config = config(up, binary)?;
     let _telemetry = muster_runtime::telemetry::init(&muster_runtime::telemetry::Config {
         service: "musterd",
@@ -166,12 +190,12 @@ fn foreground(up: &Up, binary: &Binary) -> anyhow::Result<()> {
         .thread_name("coordinator")
         .build()
         .context("start the runtime")?;
-    let result = runtime.block_on(run_until_told(config));
+    let result = runtime.block_on(run_until_told(config, say));
     runtime.shutdown_timeout(Duration::from_secs(1));
     result
 }
 
-async fn run_until_told(config: Config) -> anyhow::Result<()> {
+async fn run_until_told(config: Config, say: fn(&str)) -> anyhow::Result<()> {
     let tasks = Tasks::new("coordinator");
     let end = CancellationToken::new();
     let (told, over) = (end.clone(), tasks.token());

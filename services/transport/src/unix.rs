@@ -27,9 +27,9 @@ impl Dial for Unix {
             Ok(stream) => Ok(Box::new(stream)),
             Err(error) => Err(match error.kind() {
                 // A socket without a listener and no socket at all are the same news.
-                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-                    DialFault::AgentDown.error(error)
-                }
+                io::ErrorKind::NotFound
+                | io::ErrorKind::NotADirectory
+                | io::ErrorKind::ConnectionRefused => DialFault::AgentDown.error(error),
                 io::ErrorKind::PermissionDenied => DialFault::Refused.error(error),
                 _ => error,
             }),

@@ -7,7 +7,8 @@ use std::{collections::BTreeMap, io::Read as _, path::PathBuf, process::ExitCode
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use muster_client::{
-    Access, Client, Env, Fault, Slot, StartSession, TailFile, TailFrom, TailRequest, WaitFor,
+    Access, Client, Env, Fault, Slot, StartSession, TailFile, TailFrom, TailRequest, Unsettled,
+    WaitFor,
     api::{ProcessState, Session, SessionStatus},
     json, new_key,
 };
@@ -16,7 +17,7 @@ use serde_json::json;
 
 use self::interrupt::{Interrupts, Pressed};
 use crate::{
-    args,
+    agent, args,
     context::Context,
     exit::{self, Failure},
     follow::{self, Sink},
@@ -33,8 +34,15 @@ pub(crate) async fn run(context: &Context, run: args::Run) -> Result<ExitCode, F
     let detach = run.detach;
     let request = request(run).map_err(Failure::in_run)?;
     let client = start::ensure(context).await.map_err(Failure::in_run)?;
-    let started = told_when_slow(Box::pin(client.start_session(request, PATIENCE))).await;
-    let (session, _) = started.map_err(|unsettled| Failure::from(unsettled).in_run())?;
+    let host = request.host.clone();
+    if let Some(missing) = agent::missing(&client, host.as_deref()).await {
+        return Err(missing.failure());
+    }
+    let start = Box::pin(client.start_session(request, PATIENCE));
+    let (session, _) = match told_when_slow(start, &client, host.as_deref()).await {
+        Ok(started) => started,
+        Err(unsettled) => return Err(not_started(unsettled, &client, host.as_deref()).await),
+    };
     if !detach {
         out::aloud(&format!("session {}", session.id));
     }
@@ -52,16 +60,49 @@ pub(crate) async fn run(context: &Context, run: args::Run) -> Result<ExitCode, F
     Box::pin(attached(context, &client, &session.id)).await
 }
 
-/// Waits, and says so when it takes long.
-async fn told_when_slow<T>(mut work: impl Future<Output = T> + Unpin) -> T {
+/// Waits, and says so when it takes long, with what is known of the reason.
+async fn told_when_slow<T>(
+    mut work: impl Future<Output = T> + Unpin,
+    client: &Client,
+    host: Option<&str>,
+) -> T {
     let clock = Clock::system();
     tokio::select! {
         done = &mut work => return done,
-        () = clock.sleep(SILENCE) => {
-            out::note(&format!("not started yet; trying for {} s", PATIENCE.as_secs()));
-        }
+        () = clock.sleep(SILENCE) => {}
     }
-    work.await
+    let tell = async {
+        let why = agent::unreached(client, host).await;
+        let why = why.map_or_else(String::new, |why| format!(": {why}"));
+        let patience = PATIENCE.as_secs();
+        out::note(&format!(
+            "not started yet{why}; trying for {patience} s in all"
+        ));
+        std::future::pending::<T>().await
+    };
+    tokio::select! {
+        done = work => done,
+        never = tell => never,
+    }
+}
+
+/// Nobody knows whether it was started, or it was refused.
+async fn not_started(unsettled: Unsettled, client: &Client, host: Option<&str>) -> Failure {
+    if !matches!(unsettled, Unsettled::Unknown { .. }) {
+        return Failure::from(unsettled).in_run();
+    }
+    let reason = Fault::from(unsettled).reason();
+    let why = match agent::unreached(client, host).await {
+        Some(why) => why,
+        None => "the coordinator did not say so".to_owned(),
+    };
+    let patience = PATIENCE.as_secs();
+    Failure::with_code(
+        exit::RUN_FAILED,
+        format!("not started within {patience} s: {why}"),
+    )
+    .reason(reason.as_str())
+    .hint("it may start later: `muster session ls` shows it, `muster session stop` gives it up")
 }
 
 /// The start itself failed: there is nothing to follow.

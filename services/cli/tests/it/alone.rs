@@ -1,6 +1,6 @@
 //! Without a coordinator: usage, help, what says that none answers.
 
-use crate::world::World;
+use crate::world::{Ended, World};
 
 #[test]
 fn wrong_usage_exits_2_and_prints_no_data() {
@@ -55,5 +55,80 @@ fn version_and_completions_need_nobody() {
         let script = world.run(&["completions", shell]).exits(0).out();
         assert!(script.contains("muster names"), "{shell}");
     }
+    for shell in ["bash", "zsh"] {
+        let check = format!(
+            "{shell} -n <({} completions {shell})",
+            env!("CARGO_BIN_EXE_muster")
+        );
+        let there = world.command("which", &[shell]).output();
+        if there.is_ok_and(|output| output.status.success()) {
+            let checked = world.command("bash", &["-c", &check]).output().unwrap();
+            assert!(checked.status.success(), "{shell}");
+        }
+    }
     assert_eq!(world.run(&["names", "sessions"]).exits(0).out(), "");
+}
+
+#[test]
+fn every_help_has_a_purpose_and_no_word_of_the_inside() {
+    let world = World::new();
+    let mut pages = vec![String::new()];
+    while let Some(page) = pages.pop() {
+        let mut args: Vec<&str> = page.split_whitespace().collect();
+        args.push("--help");
+        let help = world.run(&args).exits(0).out();
+        let first = help.lines().next().unwrap();
+        assert!(
+            first.split(' ').count() >= 3 && !first.ends_with('.'),
+            "{page}: {first}"
+        );
+        assert!(
+            help.contains(format!("Usage: muster {page}").trim_end()),
+            "{page}: {help}"
+        );
+        for word in help.split(|c: char| !c.is_alphanumeric()) {
+            let inside = ["keeper", "fold", "changeset", "snapshot", "outbox", "actor"];
+            let number = word.strip_prefix(['S', 'F', 'H', 'R']).unwrap_or_default();
+            let rule = !number.is_empty() && number.chars().all(|c| c.is_ascii_digit());
+            assert!(
+                !inside.contains(&word.to_lowercase().as_str()) && !rule,
+                "{page}: {word}"
+            );
+        }
+        let examples = ["run", "send", "tail", "wait"].contains(&page.as_str());
+        assert!(!examples || help.contains("Examples:"), "{page}");
+        let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+        for line in listed.take_while(|line| !line.is_empty()) {
+            let name = line.split_whitespace().next().unwrap();
+            if name != "help" {
+                pages.push(format!("{page} {name}").trim().to_owned());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_machine_whose_agent_cannot_start_says_so_at_once() {
+    let world = World::new();
+    let file = world.path().join("file");
+    std::fs::write(&file, "no folder").unwrap();
+    let mut up = world.muster(&["up", "--detach"]);
+    let up = Ended::of(up.env("MUSTER_AGENT_HOME", file.join("agent"))).exits(0);
+    assert!(up.out().starts_with("muster is up at "), "{}", up.out());
+    let said = up.error();
+    assert!(
+        said.contains("no program can be started") && said.contains("hint: "),
+        "{said}"
+    );
+    let run = world
+        .run(&["run", "--json", "--", "true"])
+        .exits(125)
+        .error();
+    assert!(
+        run.contains("HOST_UNREACHABLE") && run.contains("file/agent"),
+        "{run}"
+    );
+    let status = world.run(&["status"]).exits(0).out();
+    assert!(status.contains("bootstrap_failed"), "{status}");
+    let _ = world.run(&["down"]).exits(0);
 }

@@ -5,6 +5,7 @@
 )]
 
 mod alone;
+mod completion;
 mod output;
 mod words;
 mod world;

@@ -25,7 +25,12 @@ impl World {
 
     /// The command, with nothing of this process's environment.
     pub(crate) fn muster(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
+        self.command(env!("CARGO_BIN_EXE_muster"), args)
+    }
+
+    /// Any command, with nothing of this process's environment.
+    pub(crate) fn command(&self, program: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command
             .args(args)
             .env_clear()
@@ -91,6 +96,11 @@ fn now() -> Instant {
 pub(crate) struct Ended(Output);
 
 impl Ended {
+    /// Runs it to its end.
+    pub(crate) fn of(command: &mut Command) -> Self {
+        Self(command.output().unwrap())
+    }
+
     #[track_caller]
     pub(crate) fn exits(self, code: i32) -> Self {
         let (out, error) = (self.out(), self.error());

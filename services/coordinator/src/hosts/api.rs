@@ -200,6 +200,12 @@ impl LinkView {
     pub fn is_up(&self) -> bool {
         matches!(self.link, Link::Connected | Link::Suspect)
     }
+
+    /// Its agent could not be started: more than waiting is needed.
+    pub fn has_no_agent(&self) -> bool {
+        let cause = self.cause.as_deref();
+        !self.is_up() && cause.is_some_and(|cause| cause.starts_with("bootstrap_failed"))
+    }
 }
 
 /// One run of one session.

@@ -65,7 +65,7 @@ pub(super) fn no_channel(host: &str, link: &LinkView, error: &LinkError) -> Faul
                 .with("cause", state),
             }
             .with("host", host)
-            .with_hint(format!("`muster host show {host}` tells more"))
+            .with_hint("`muster status` shows the hosts, and why one is not reached")
         }
         LinkError::Exhausted { .. } => Fault::new(
             Reason::StreamLimit,
@@ -84,7 +84,7 @@ fn unreachable_host(host: &str, link: &LinkView) -> Fault {
     )
     .with("host", host)
     .with("cause", cause)
-    .with_hint(format!("`muster host show {host}` tells more"))
+    .with_hint("`muster status` shows the hosts, and why one is not reached")
 }
 
 /// The link's state in the words of the domain.

@@ -191,7 +191,14 @@ impl Core {
         let taken_up = async {
             self.sessions.restore(&self.workspace).await?;
             for host in self.hosts.all() {
-                let _ = host.link().wait_for(|link| link.is_up()).await;
+                let mut link = host.link();
+                let seen = link.wait_for(|link| link.is_up() || link.has_no_agent());
+                if let Ok(link) = seen.await
+                    && link.has_no_agent()
+                {
+                    let cause = link.cause.as_deref();
+                    tracing::warn!(cause, "no program can be started on this host");
+                }
             }
             self.sessions.reconciled().await;
             store::Result::Ok(())

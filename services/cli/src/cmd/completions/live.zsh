@@ -7,6 +7,12 @@ _muster_live() {
         "task show"|"task phase") kind=tasks ;;
         "cat "*|"ls "*|"stat "*) kind=hosts ;;
     esac
+    case "${words[CURRENT-1]}" in
+        --task) kind=tasks ;;
+        --session) kind=sessions ;;
+        --follow|-f|--raw|--stderr|--json|--survivors|--hard) ;;
+        -*) kind="" ;;
+    esac
     if [[ -n "$kind" && "$PREFIX" != -* && $CURRENT -gt 2 ]]; then
         local -a names
         names=("${(@f)$(muster names $kind 2>/dev/null)}")
