@@ -232,6 +232,10 @@ fn default_hint(fault: &Fault) -> Option<String> {
             "`muster session ls` lists the sessions"
         }
         Reason::TaskNotFound => "`muster task ls` lists the tasks",
+        Reason::AlreadyWritten => {
+            "only what still waits can be taken back; `muster queue` shows it"
+        }
+        Reason::MessageNotFound => "`muster queue` shows what waits, `muster send` told the id",
         Reason::RunNotFound => "`muster session show` tells which run is the latest",
         Reason::BadCursor => {
             "a cursor is in a run, at or before its end; `--from start` and `--from end` always work"

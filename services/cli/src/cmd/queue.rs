@@ -1,20 +1,37 @@
 //! `muster queue`.
 
-use muster_client::{json, message_text};
+use muster_client::{Reason, json, message_text};
 use serde_json::json;
 
-use crate::{args, context::Context, exit::Failure, out, table};
+use crate::{
+    args,
+    context::Context,
+    exit::{self, Failure},
+    out, table,
+};
 
 /// Prints what waits to be written, or takes a message back.
 pub(crate) async fn run(context: &Context, queue: args::Queue) -> Result<(), Failure> {
     let client = context.client()?;
     if let Some(args::QueueCommand::Cancel { message }) = queue.command {
+        let session = client.get_session(&queue.session).await?;
+        let found = client.get_message(&message).await?;
+        if found.session_id != session.id {
+            let text = "that message was not sent to this session";
+            return Err(Failure::with_code(exit::NOT_FOUND, text)
+                .reason(Reason::MessageNotFound.as_str())
+                .with("session", &found.session_id)
+                .hint(format!(
+                    "`muster queue {}` is where it waits",
+                    found.session_id
+                )));
+        }
         let message = client.cancel_message(&message).await?;
-        return if context.json {
-            out::json(&json(&message))
-        } else {
-            Ok(())
-        };
+        if context.json {
+            return out::json(&json(&message));
+        }
+        out::note("taken back: the message will not be written");
+        return Ok(());
     }
     let messages = client.list_queue(&queue.session).await?;
     if context.json {

@@ -118,3 +118,26 @@ fn a_wait_prints_what_it_waited_for_and_a_stop_what_it_did() {
     let said = world.run(&["session", "stop", session]).exits(0).error();
     assert!(said.contains("nothing to stop"), "{said}");
 }
+
+#[test]
+fn only_what_waits_in_that_session_is_taken_back() {
+    let world = World::new();
+    let start = |argv: &[&str]| {
+        let args = [&["run", "--detach", "--"][..], argv].concat();
+        world.run(&args).exits(0).out().trim().to_owned()
+    };
+    let cat = start(&["cat"]);
+    let other = start(&["sleep", "1000"]);
+    let sent = world.run(&["send", &cat, "text", "--wait", "written", "--json"]);
+    let sent: Value = serde_json::from_str(&sent.exits(0).out()).unwrap();
+    let message = sent["id"].as_str().unwrap();
+    for (session, code, reason) in [
+        (&cat, 4, "ALREADY_WRITTEN"),
+        (&other, 3, "MESSAGE_NOT_FOUND"),
+    ] {
+        let args = ["queue", session, "cancel", message, "--json"];
+        let error = failure(&world.run(&args).exits(code));
+        assert_eq!(error["reason"], reason, "{error}");
+        assert_ne!(error["hint"], "", "{error}");
+    }
+}
