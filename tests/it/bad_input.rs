@@ -2,10 +2,9 @@
 
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use muster_e2e::{DEADLINE, Outcome, World, eventually, skip};
+use muster_e2e::{DEADLINE, Mount, Outcome, World, eventually, skip};
 
 use crate::{BINARIES, world};
 
@@ -16,32 +15,6 @@ fn refused(outcome: Outcome, code: i32) -> Outcome {
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
-}
-
-/// A file system of its own below a world, unmounted at the end.
-struct Mount(PathBuf);
-
-impl Mount {
-    /// `None`, and a visible skip, where this user may not mount.
-    fn tmpfs(at: &Path, options: &str, needed_for: &str) -> Option<Self> {
-        std::fs::create_dir_all(at).unwrap();
-        let mut mount = Command::new("mount");
-        mount
-            .args(["-t", "tmpfs", "-o", options, "muster-test"])
-            .arg(at);
-        if !mount.output().is_ok_and(|output| output.status.success()) {
-            skip(&format!("{needed_for}: this user may not mount a tmpfs"));
-            return None;
-        }
-        Some(Self(at.to_path_buf()))
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        // Lazily: a daemon of the world may still stand in it.
-        let _ = Command::new("umount").arg("-l").arg(&self.0).output();
-    }
 }
 
 fn await_tail(world: &World, id: &str, text: &str) {
@@ -368,70 +341,4 @@ fn input_after_the_program_closed_it_is_refused() {
         .output();
     assert_ne!(outcome.code, Some(0), "{outcome}");
     let _ = outcome.says("error:");
-}
-
-#[test]
-fn a_full_disk_under_the_program_ends_nothing_but_its_writing() {
-    let world = world();
-    let Some(_mount) = Mount::tmpfs(
-        &world.agent(),
-        "size=24m,mode=700",
-        "full disk under a session",
-    ) else {
-        return;
-    };
-    let id = world.detached([
-        world.program(),
-        "print",
-        "ready",
-        "flood",
-        "60000000",
-        "exit",
-        "0",
-    ]);
-    let session = world.await_status(&id, "failed");
-    assert_eq!(
-        session["exit_code"], 99,
-        "the program saw the full disk: {session}"
-    );
-}
-
-#[test]
-fn a_full_disk_under_the_coordinator_refuses_and_recovers() {
-    let world = world();
-    let Some(_mount) = Mount::tmpfs(
-        &world.data(),
-        "size=12m,mode=700",
-        "full disk under the coordinator",
-    ) else {
-        return;
-    };
-    world.up();
-    let log = world.root().join("messages");
-    let id = world.detached([world.program(), "log", log.to_str().unwrap(), "serve"]);
-    let _ = world.muster(["send", &id, "before"]).output().ok();
-    let ballast = world.data().join("ballast");
-    let filled = std::fs::write(&ballast, vec![0; 16 << 20]);
-    assert!(filled.is_err(), "the small file system takes it all");
-    let mut refusals = 0;
-    for number in 0..40 {
-        let key = format!("full-{number}");
-        let text = format!("{number} {}", "x".repeat(100_000));
-        let outcome = world
-            .muster(["send", &id, &text, "--id", &key, "--timeout", "3s"])
-            .output();
-        if outcome.code != Some(0) {
-            let _ = outcome.says("error:");
-            refusals += 1;
-            break;
-        }
-    }
-    assert_eq!(refusals, 1, "a full disk takes no message");
-    std::fs::remove_file(&ballast).unwrap();
-    world.up();
-    let _ = world
-        .muster(["send", &id, "after", "--timeout", "60s"])
-        .output()
-        .ok();
-    await_tail(&world, &id, " after");
 }

@@ -10,6 +10,7 @@ mod crash;
 mod crash_keeper;
 mod docs;
 mod failpoints;
+mod full_disk;
 mod kit;
 mod run;
 mod scale;

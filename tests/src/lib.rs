@@ -11,6 +11,7 @@
 pub mod api;
 pub mod invocation;
 pub mod model;
+pub mod mount;
 pub mod pattern;
 pub mod processes;
 pub mod wait;
@@ -18,6 +19,7 @@ pub mod world;
 
 pub use invocation::{Invocation, Outcome, Running};
 pub use model::{Fate, Model};
+pub use mount::Mount;
 pub use wait::{DEADLINE, eventually};
 pub use world::{Binaries, World};
 

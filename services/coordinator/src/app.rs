@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{hosts::api::HostsApi, sessions::api::SessionsApi, store};
 
 pub use messages::{Queued, SendRequest, WaitFor};
-pub use sessions::ListSessions;
+pub use sessions::{Controlled, ListSessions};
 pub use start::{StartRequest, Started};
 pub use system::{Status, StopAll};
 pub use tail::{TailFrame, TailFrames, TailRequest, TailStart};

@@ -16,6 +16,7 @@ mod reconcile;
 mod registry;
 #[cfg(test)]
 mod tests;
+mod urgent;
 mod wall;
 
 use std::{fmt, sync::Arc, time::Duration};

@@ -281,5 +281,11 @@ fn controlled(context: &Context, control: &Control, text: &str) -> Result<(), Fa
         return out::json(&json(&control.session));
     }
     out::note(text);
+    if control.unrecorded {
+        out::note(
+            "the coordinator cannot write to its disk: it asked the host all the same, and will \
+             know of the end when there is space",
+        );
+    }
     Ok(())
 }

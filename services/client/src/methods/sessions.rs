@@ -20,6 +20,9 @@ pub struct Control {
     pub already_ended: bool,
     /// Survivors that were ended.
     pub survivors: Vec<Survivor>,
+    /// The coordinator cannot write to its disk: the host was asked all the same, and the session
+    /// tells of it when there is space again.
+    pub unrecorded: bool,
 }
 
 impl Client {
@@ -127,6 +130,7 @@ impl Client {
             session: there(answer.session, "session")?,
             already_ended: answer.already_ended,
             survivors: Vec::new(),
+            unrecorded: answer.unrecorded,
         })
     }
 
@@ -147,6 +151,7 @@ impl Client {
             session: there(answer.session, "session")?,
             already_ended: answer.already_ended,
             survivors: answer.survivors,
+            unrecorded: answer.unrecorded,
         })
     }
 }

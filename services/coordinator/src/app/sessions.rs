@@ -21,6 +21,17 @@ pub struct ListSessions {
     pub task: String,
 }
 
+/// What came of a stop or an interrupt.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Controlled {
+    /// The session as it is now.
+    pub session: SessionView,
+    /// There was nothing to end or interrupt.
+    pub already_ended: bool,
+    /// It is committed; otherwise the host alone knows of it.
+    pub recorded: bool,
+}
+
 impl App {
     /// A session by id or unique prefix.
     ///
@@ -88,28 +99,31 @@ impl App {
         self.views().session(done.state).await
     }
 
-    /// Interrupts now. `true`: it had ended.
+    /// Interrupts now.
     ///
     /// # Errors
     /// As [`App::session`], `HOST_UNREACHABLE`, `UNSUPPORTED`, `STORE_UNAVAILABLE`.
-    pub async fn interrupt(&self, id: &str) -> Result<(SessionView, bool), Fault> {
+    pub async fn interrupt(&self, id: &str) -> Result<Controlled, Fault> {
         let state = self.find(id).await?;
         let done = self.parts.sessions.interrupt(state.spec.id).await?;
         self.controlled(done).await
     }
 
-    /// Asks for the stop ladder, or the end of survivors. `true`: it had ended.
+    /// Asks for the stop ladder, or the end of survivors.
     ///
     /// # Errors
     /// As [`App::session`], `HOST_UNREACHABLE`, `STORE_UNAVAILABLE`.
-    pub async fn stop(&self, id: &str, survivors: bool) -> Result<(SessionView, bool), Fault> {
+    pub async fn stop(&self, id: &str, survivors: bool) -> Result<Controlled, Fault> {
         let state = self.find(id).await?;
         let done = self.parts.sessions.stop(state.spec.id, survivors).await?;
         self.controlled(done).await
     }
 
-    async fn controlled(&self, done: Control) -> Result<(SessionView, bool), Fault> {
-        let view = self.views().session(done.state).await?;
-        Ok((view, done.already_ended))
+    async fn controlled(&self, done: Control) -> Result<Controlled, Fault> {
+        Ok(Controlled {
+            session: self.views().session(done.state).await?,
+            already_ended: done.already_ended,
+            recorded: done.recorded,
+        })
     }
 }

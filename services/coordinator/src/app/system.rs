@@ -1,16 +1,20 @@
 //! The coordinator itself.
 
-use std::time::Duration;
+use std::{future::pending, time::Duration};
 
 use muster_domain::{
     Fault, SessionId,
     session::{Process, State},
 };
 
+use crate::hosts::api::RunKey;
+
 use super::{About, App};
 
 /// How long stopped sessions may take to end: the whole ladder, and a little.
 const STOP_PATIENCE: Duration = Duration::from_secs(45);
+/// How often a session that ends is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How long the local agent may take to say that it ends.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -48,7 +52,8 @@ impl App {
     /// not end in time go on being stopped by their keepers.
     ///
     /// # Errors
-    /// `STORE_UNAVAILABLE`: the sessions are not known, and the coordinator goes on.
+    /// `STORE_UNAVAILABLE`: the sessions are not known. That of the first session that cannot be
+    /// stopped, as `HOST_UNREACHABLE`. The coordinator goes on then.
     pub async fn shutdown(&self, what: StopAll) -> Result<u32, Fault> {
         let stopped = if what.sessions {
             self.stop_sessions().await?
@@ -77,28 +82,77 @@ impl App {
             .live_sessions(&self.parts.workspace)
             .await?;
         let mut asked = Vec::new();
+        let mut refused = Vec::new();
         for id in live {
             match self.parts.sessions.stop(id, false).await {
                 Ok(control) if control.already_ended => {}
-                Ok(_) => asked.push(id),
-                Err(fault) => tracing::warn!(session = %id, %fault, "session not stopped"),
+                Ok(control) => asked.push((id, control.recorded)),
+                Err(fault) => refused.push((id, fault)),
             }
         }
         let mut stopped = 0;
-        for id in asked {
-            let ended = self.parts.clock.timeout_at(end, self.ended(id)).await;
+        for (id, recorded) in asked {
+            let ended = self.ended(id, recorded);
+            let ended = self.parts.clock.timeout_at(end, ended).await;
             stopped += u32::from(ended.is_ok());
         }
-        Ok(stopped)
+        let count = refused.len();
+        match refused.into_iter().next() {
+            None => Ok(stopped),
+            Some((id, fault)) => Err(not_stopped(count, id, &fault)),
+        }
     }
 
-    async fn ended(&self, id: SessionId) {
-        let Some(mut live) = self.parts.sessions.live(id) else {
-            return;
-        };
-        // An actor that went away has nothing left to end.
-        let _ = live.wait_for(|live| is_over(&live.state)).await;
+    /// Waits until a session that is being stopped has ended. Cancel safe.
+    async fn ended(&self, id: SessionId, recorded: bool) {
+        loop {
+            let live = self.parts.sessions.live(id);
+            let told = async {
+                if let Some(mut live) = live
+                    && live.wait_for(|live| is_over(&live.state)).await.is_ok()
+                {
+                    return;
+                }
+                // No actor, or one that went away: the rows and the host are looked at.
+                pending::<()>().await;
+            };
+            if self.parts.clock.timeout(LOOK_EVERY, told).await.is_ok() {
+                return;
+            }
+            let stored = match self.parts.store.session(id).await {
+                Ok(Some(state)) => state,
+                Ok(None) => return,
+                Err(_) => continue,
+            };
+            if is_over(&stored) || (!recorded && self.ended_at_host(&stored).await) {
+                return;
+            }
+        }
     }
+
+    /// Its host says that the run has ended. No answer is no end.
+    async fn ended_at_host(&self, state: &State) -> bool {
+        let Some(host) = self.parts.hosts.get(state.spec.host) else {
+            return false;
+        };
+        let key = RunKey {
+            session: state.spec.id,
+            run: state.run.no,
+        };
+        let process = state.run.identity.clone();
+        let report = host.get_run(key, process, DRAIN_PATIENCE).await;
+        report.is_ok_and(|report| report.process.is_some_and(Process::is_over))
+    }
+}
+
+fn not_stopped(count: usize, first: SessionId, fault: &Fault) -> Fault {
+    let text = format!(
+        "{count} sessions cannot be stopped; {first}: {}",
+        fault.message()
+    );
+    Fault::new(fault.reason(), text)
+        .with("sessions", count)
+        .with_hint("without stopping sessions, `muster down` ends the coordinator alone")
 }
 
 fn is_over(state: &State) -> bool {

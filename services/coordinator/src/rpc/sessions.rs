@@ -111,10 +111,11 @@ impl SessionsService for Rpc {
     ) -> Result<Response<pb::InterruptSessionResponse>, Status> {
         let request = request.into_inner();
         self.answer("InterruptSession", async {
-            let (view, already_ended) = self.app.interrupt(&request.id).await?;
+            let done = self.app.interrupt(&request.id).await?;
             Ok(pb::InterruptSessionResponse {
-                session: Some(self.shown(&view)),
-                already_ended,
+                session: Some(self.shown(&done.session)),
+                already_ended: done.already_ended,
+                unrecorded: !done.recorded,
             })
         })
         .await
@@ -126,12 +127,13 @@ impl SessionsService for Rpc {
     ) -> Result<Response<pb::StopSessionResponse>, Status> {
         let request = request.into_inner();
         self.answer("StopSession", async {
-            let (view, already_ended) = self.app.stop(&request.id, request.survivors).await?;
-            let session = self.shown(&view);
+            let done = self.app.stop(&request.id, request.survivors).await?;
+            let session = self.shown(&done.session);
             Ok(pb::StopSessionResponse {
                 survivors: session.survivors.clone(),
                 session: Some(session),
-                already_ended,
+                already_ended: done.already_ended,
+                unrecorded: !done.recorded,
             })
         })
         .await

@@ -30,6 +30,7 @@ use super::{
     wall::Wall,
 };
 use crate::store::{self, Handle, StoredSession};
+pub(super) use calls::{CALL, stop_call};
 pub(super) use reach::link_of;
 use running::{End, Running};
 

@@ -40,13 +40,15 @@ pub trait SessionsApi: Send + Sync + fmt::Debug {
     /// `MESSAGE_NOT_FOUND`, `ALREADY_WRITTEN`, `STORE_UNAVAILABLE`, `SHUTTING_DOWN`.
     async fn cancel(&self, session: SessionId, message: MessageId) -> Result<Message, Fault>;
 
-    /// Asks for the stop ladder, or for the end of an ended run's survivors.
+    /// Asks for the stop ladder, or for the end of an ended run's survivors. Where the store
+    /// cannot be written, the host of a running program is asked all the same; see
+    /// [`Control::recorded`].
     ///
     /// # Errors
     /// `SESSION_NOT_FOUND`, `HOST_UNREACHABLE`, `STORE_UNAVAILABLE`, `SHUTTING_DOWN`.
     async fn stop(&self, session: SessionId, survivors: bool) -> Result<Control, Fault>;
 
-    /// Interrupts now (S39).
+    /// Interrupts now (S39); without a commit as [`SessionsApi::stop`].
     ///
     /// # Errors
     /// As [`SessionsApi::stop`].
@@ -126,6 +128,8 @@ pub struct Control {
     pub already_ended: bool,
     /// A call with the same client key was made before.
     pub replayed: bool,
+    /// It is committed. Otherwise its host alone knows of it, until the end is reported.
+    pub recorded: bool,
 }
 
 /// What an actor has in hand now. A new value at every change, for growing text at most

@@ -90,12 +90,11 @@ impl SessionsApi for Sessions {
     }
 
     async fn stop(&self, session: SessionId, survivors: bool) -> Result<Control, Fault> {
-        let answer = self.ask(session, Command::Stop { survivors }, None).await?;
-        control(answer)
+        self.control(session, Command::Stop { survivors }).await
     }
 
     async fn interrupt(&self, session: SessionId) -> Result<Control, Fault> {
-        control(self.ask(session, Command::Interrupt, None).await?)
+        self.control(session, Command::Interrupt).await
     }
 
     async fn resume(&self, session: SessionId, client_key: String) -> Result<Control, Fault> {
@@ -128,7 +127,7 @@ impl SessionsApi for Sessions {
 
 impl Sessions {
     /// Has the session's actor take a command; answered after its commit.
-    async fn ask(
+    pub(super) async fn ask(
         &self,
         session: SessionId,
         command: Command,
@@ -153,7 +152,7 @@ impl Sessions {
     }
 
     /// The session as committed.
-    async fn state(&self, session: SessionId) -> Result<State, Fault> {
+    pub(super) async fn state(&self, session: SessionId) -> Result<State, Fault> {
         if let Some(live) = self.live(session) {
             return Ok(live.borrow().state.clone());
         }
@@ -186,7 +185,7 @@ fn shutting_down() -> Fault {
     Fault::new(Reason::ShuttingDown, "the coordinator is ending")
 }
 
-fn unreachable_host() -> Fault {
+pub(super) fn unreachable_host() -> Fault {
     Fault::new(
         Reason::HostUnreachable,
         "the session's host cannot be reached",
@@ -205,7 +204,7 @@ fn message(answer: Answer) -> Result<(Message, u32, bool), Fault> {
     }
 }
 
-fn control(answer: Answer) -> Result<Control, Fault> {
+pub(super) fn control(answer: Answer) -> Result<Control, Fault> {
     match answer.accepted {
         Accepted::Session {
             already_ended,
@@ -214,6 +213,7 @@ fn control(answer: Answer) -> Result<Control, Fault> {
             state: answer.state,
             already_ended,
             replayed,
+            recorded: true,
         }),
         Accepted::Message { .. } => Err(Fault::internal("a control was answered as a message")),
     }

@@ -34,11 +34,14 @@ mod unread;
 use std::collections::VecDeque;
 
 use deliver::Flight;
+pub use end::urgent;
 use launch::Calls;
 use output::{Growing, Growth};
 use pending::Pending;
 use queue::Queue;
-pub use types::{Accepted, Action, Command, Commit, Fact, Mode, Rung, Step, Stored, Text, Ticket};
+pub use types::{
+    Accepted, Action, Command, Commit, Fact, Mode, Rung, Step, Stored, Text, Ticket, Urgent,
+};
 use unread::Recall;
 
 use super::state::{LostReason, Observed, Process, State};

@@ -92,6 +92,7 @@ mod tests {
             },
             already_ended: false,
             survivors: Vec::new(),
+            unrecorded: false,
         }
     }
 

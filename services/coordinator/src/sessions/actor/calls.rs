@@ -25,7 +25,7 @@ use crate::{
 /// How long a start may take to be answered; then the host is asked.
 const SPAWN: Duration = Duration::from_secs(30);
 /// How long any other call may take.
-const CALL: Duration = Duration::from_secs(10);
+pub(in crate::sessions) const CALL: Duration = Duration::from_secs(10);
 /// Signals that are under way at once.
 const SIGNALS: usize = 16;
 
@@ -92,13 +92,7 @@ impl Calls {
         survivors: bool,
         process: Option<Identity>,
     ) {
-        let call = StopCall {
-            key,
-            rungs: rungs.into_iter().map(rung).collect(),
-            survivors,
-            process,
-        };
-        self.stop = Some(stop(host, call).boxed());
+        self.stop = Some(stop(host, stop_call(key, rungs, survivors, process)).boxed());
     }
 
     pub(super) fn signal(&mut self, host: Arc<dyn HostApi>, key: RunKey, signal: i32) {
@@ -265,6 +259,21 @@ fn failure(fault: &Fault) -> Failure {
         reason: fault.reason().as_str().to_owned(),
         // Not every database stores a NUL character.
         text: text.replace('\0', "\u{2400}"),
+    }
+}
+
+/// The call that climbs this ladder.
+pub(in crate::sessions) fn stop_call(
+    key: RunKey,
+    rungs: Vec<Rung>,
+    survivors: bool,
+    process: Option<Identity>,
+) -> StopCall {
+    StopCall {
+        key,
+        rungs: rungs.into_iter().map(rung).collect(),
+        survivors,
+        process,
     }
 }
 

@@ -71,6 +71,27 @@ async fn r3_a_failed_commit_is_told_and_nothing_of_it_happens() {
 }
 
 #[tokio::test]
+async fn s39_a_full_store_keeps_no_program_from_its_end() {
+    let world = World::new();
+    let key = world.started(None).await;
+    world.store.fill(true);
+    let refused = world.send(key, "lost").await.unwrap_err();
+    assert_eq!(refused.reason(), Reason::StoreUnavailable);
+    let interrupted = world.sessions.interrupt(key.session).await.unwrap();
+    assert!(!interrupted.recorded && !interrupted.already_ended);
+    let stopped = world.sessions.stop(key.session, false).await.unwrap();
+    assert!(!stopped.recorded && !stopped.already_ended);
+    assert_eq!(world.host.change(key, |run| run.stops.len()), 1);
+    assert_eq!(world.host.change(key, |run| run.signals.clone()), [2]);
+    world.host.exit(key, 0, true);
+    world.store.fill(false);
+    // The record of the end tells that it was asked for.
+    let state = world.until(key.session, over).await;
+    assert_eq!(state.outcome(), Some(Outcome::Interrupted));
+    assert!(world.received(key).is_empty());
+}
+
+#[tokio::test]
 async fn f19_a_slow_store_slows_its_own_session_and_loses_nothing() {
     let world = World::new();
     let key = world.started(None).await;

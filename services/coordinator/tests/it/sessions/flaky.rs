@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use async_trait::async_trait;
@@ -30,6 +30,7 @@ pub struct Flaky {
     commits: AtomicU64,
     /// The number of the commit that fails; 0 = none.
     fails: AtomicU64,
+    full: AtomicBool,
     open: watch::Sender<bool>,
 }
 
@@ -39,6 +40,7 @@ impl Flaky {
             inner: MemoryStore::new(Clock::system()),
             commits: AtomicU64::new(0),
             fails: AtomicU64::new(0),
+            full: AtomicBool::new(false),
             open: watch::Sender::new(true),
         })
     }
@@ -50,6 +52,11 @@ impl Flaky {
     /// The `n`-th commit from now on, from 1, is not written.
     pub fn fail(&self, n: u64) {
         self.fails.store(self.commits() + n, Ordering::SeqCst);
+    }
+
+    /// No commit is written, as on a full disk, or they are again.
+    pub fn fill(&self, full: bool) {
+        self.full.store(full, Ordering::SeqCst);
     }
 
     /// Commits wait, or go on.
@@ -66,7 +73,7 @@ impl Store for Flaky {
     ) -> Vec<std::result::Result<Committed, Conflict>> {
         let _ = self.open.subscribe().wait_for(|open| *open).await;
         let number = self.commits.fetch_add(1, Ordering::SeqCst) + 1;
-        if number == self.fails.load(Ordering::SeqCst) {
+        if number == self.fails.load(Ordering::SeqCst) || self.full.load(Ordering::SeqCst) {
             let failed = |_| Err(Conflict::Unavailable("asked to fail".to_owned()));
             return changesets.iter().map(failed).collect();
         }

@@ -3,13 +3,13 @@
 use super::{
     Fold,
     deliver::RUN_ENDED,
-    types::{Action, Rung, Step},
+    types::{Action, Command, Rung, Step, Urgent},
 };
 use crate::{
     Timestamp,
     id::At,
     limits,
-    session::{Failure, Launch, LostReason, Observed, Outcome, Process, Source},
+    session::{Failure, Launch, LostReason, Observed, Outcome, Process, Source, State},
     task::Trigger,
 };
 
@@ -192,6 +192,27 @@ impl Fold {
             signal: SIGINT,
         });
         self.announce(now);
+    }
+}
+
+/// What a command does at the host of a session when the store cannot be written: a program that fills its disk must
+/// not be safe from its owner. The host keeps the intent of a stop itself, and its record of the end tells of it (S29).
+/// `None`: the command does nothing without a commit.
+pub fn urgent(state: &State, command: &Command) -> Option<Urgent> {
+    let runs = state.run.launch.value == Launch::Confirmed && !state.is_over();
+    match *command {
+        Command::Stop { survivors } if if survivors { state.is_over() } else { runs } => {
+            Some(Urgent::Stop {
+                rungs: ladder(),
+                survivors,
+            })
+        }
+        Command::Interrupt if runs => Some(Urgent::Signal(SIGINT)),
+        Command::Stop { .. }
+        | Command::Interrupt
+        | Command::Send { .. }
+        | Command::Resume { .. }
+        | Command::Cancel { .. } => None,
     }
 }
 

@@ -291,6 +291,20 @@ pub enum Action {
     },
 }
 
+/// What is done at a session's host although nothing can be committed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Urgent {
+    /// Climb the ladder.
+    Stop {
+        /// The ladder.
+        rungs: Vec<Rung>,
+        /// Only survivors of an ended run.
+        survivors: bool,
+    },
+    /// Send this signal to the whole tree.
+    Signal(i32),
+}
+
 /// Names one commit of a fold; later ones are greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Ticket(pub u64);
