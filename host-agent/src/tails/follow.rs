@@ -19,13 +19,13 @@ use futures_util::Stream;
 use muster_domain::{Fault, Reason, limits};
 use muster_proto::agent::{FollowResponse, Progress, follow_response::Event};
 use muster_runtime::{Clock, Tasks};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 
 use super::{
     mark::Identity,
     reader::{Framing, Reader, Sizes, Start, Step},
     source::{RootedFile, RootedName},
-    watcher::{Watch, Watcher, is_silent},
+    watcher::{Watch, Watcher, Woken, is_silent},
 };
 use crate::files::fault_of_io;
 
@@ -123,6 +123,8 @@ impl Tails {
             ending: wanted.ending,
             next_progress: self.clock.boottime() + PROGRESS,
             end_seen: false,
+            name_is_sure: false,
+            name_looked_at: Duration::ZERO,
             path,
         };
         Ok(tail.events(reader))
@@ -136,6 +138,9 @@ struct Tail {
     next_progress: Duration,
     /// The end of the file was reported since it was opened.
     end_seen: bool,
+    /// The name led to the open file when it was looked at, and nothing speaks against it.
+    name_is_sure: bool,
+    name_looked_at: Duration,
     path: String,
 }
 
@@ -157,13 +162,18 @@ impl Tail {
                     Step::Event(event) => {
                         self.end_seen &= !matches!(event, Event::Opened(_));
                         yield FollowResponse { event: Some(event) };
+                        if reader.lag() == 0 {
+                            sent().await;
+                        }
                     }
                     Step::Again => {}
                     Step::Done => return,
                     Step::Idle => {
                         if self.hints.aim(&reader) {
+                            self.name_is_sure = false;
                             continue;
                         }
+                        self.name_was_looked_at();
                         if !self.end_seen {
                             self.end_seen = true;
                             yield self.progress(&reader, true)?;
@@ -184,10 +194,17 @@ impl Tail {
 
     /// One step of the reader, where its read belongs.
     async fn step(
-        &self,
+        &mut self,
         mut reader: Reader<RootedName>,
     ) -> Result<(Reader<RootedName>, Step), Fault> {
         let now = self.shared.clock.boottime();
+        if self.hints.woken.take_renamed()
+            || !self.hints.is_complete()
+            || now >= self.name_looked_at + SAFETY_POLL
+        {
+            self.name_is_sure = false;
+        }
+        reader.trust_name(self.name_is_sure);
         let behind = reader.lag() > limits::CATCH_UP_BYTES;
         if !behind && !self.hints.is_slow() {
             let step = reader.step(now).map_err(|error| self.fault(error))?;
@@ -203,6 +220,13 @@ impl Tail {
         });
         let (reader, step) = read.await.map_err(Fault::internal)?;
         Ok((reader, step.map_err(|error| self.fault(error))?))
+    }
+
+    fn name_was_looked_at(&mut self) {
+        if !self.name_is_sure {
+            self.name_is_sure = true;
+            self.name_looked_at = self.shared.clock.boottime();
+        }
     }
 
     /// Looks whether the writer has ended, before every read: what others append afterwards is
@@ -244,7 +268,9 @@ impl Tail {
         } else {
             POLL
         };
-        let until = (self.shared.clock.boottime() + poll).min(self.next_progress);
+        let until = (self.shared.clock.boottime() + poll)
+            .min(self.next_progress)
+            .min(self.name_looked_at + SAFETY_POLL);
         tokio::select! {
             () = self.hints.woken.notified() => {}
             () = self.shared.clock.sleep_until(until) => {}
@@ -260,7 +286,7 @@ impl Tail {
 struct Hints {
     watcher: Watcher,
     name: RootedName,
-    woken: Arc<Notify>,
+    woken: Arc<Woken>,
     /// Which file is watched; watching is tried once per file.
     aimed_at: Option<Identity>,
     file: Option<Watch>,
@@ -274,7 +300,7 @@ impl Hints {
         Self {
             watcher,
             name,
-            woken: Arc::new(Notify::new()),
+            woken: Arc::default(),
             aimed_at: None,
             file: None,
             folder: None,
@@ -322,7 +348,15 @@ impl Hints {
     }
 }
 
-fn watch_file(watcher: &Watcher, file: &RootedFile, woken: &Arc<Notify>) -> Option<Watch> {
+/// Lets a frame leave before the end of the file and its name are looked at. The encoder, which
+/// would wait for more to send, gives it on at the first pause; at the second the stream's task
+/// makes room for the connection's, which writes it.
+async fn sent() {
+    tokio::task::yield_now().await;
+    tokio::task::yield_now().await;
+}
+
+fn watch_file(watcher: &Watcher, file: &RootedFile, woken: &Arc<Woken>) -> Option<Watch> {
     watcher.watch(file.found.handle(), false, woken)
 }
 

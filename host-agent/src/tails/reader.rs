@@ -107,6 +107,7 @@ pub(crate) struct Reader<N: TailName> {
     nameless_since: Option<Duration>,
     leaving: bool,
     verified_at: Duration,
+    name_is_sure: bool,
     done: bool,
 }
 
@@ -124,6 +125,7 @@ impl<N: TailName> Reader<N> {
             nameless_since: None,
             leaving: false,
             verified_at: Duration::ZERO,
+            name_is_sure: false,
             done: false,
         }
     }
@@ -191,6 +193,12 @@ impl<N: TailName> Reader<N> {
             (None, Some(Start::Cursor(cursor))) => cursor.clone(),
             (None, _) => Cursor::default(),
         }
+    }
+
+    /// Whether the caller knows that the name still leads to the open file: the next step that
+    /// comes to the file's end does not look then.
+    pub(crate) fn trust_name(&mut self, is_sure: bool) {
+        self.name_is_sure = is_sure;
     }
 
     /// Makes at most one read. `now` is the boottime.
@@ -333,6 +341,9 @@ impl<N: TailName> Reader<N> {
             if !open.is_unchanged()? {
                 return self.rewritten();
             }
+        }
+        if self.name_is_sure && self.nameless_since.is_none() {
+            return Ok(Step::Idle);
         }
         let identity = open.file.identity();
         let named = self.name.identity()?;

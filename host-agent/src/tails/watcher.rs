@@ -8,11 +8,14 @@ use std::{
     fs::File,
     io,
     os::fd::{AsRawFd as _, OwnedFd},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
-use tokio::{net::unix::pipe, sync::Notify};
+use tokio::{io::AsyncReadExt as _, net::unix::pipe, sync::Notify};
 use tokio_util::sync::CancellationToken;
 
 /// File systems whose changes inotify does not see, all or some.
@@ -44,7 +47,34 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Table {
     next_id: u64,
-    watches: HashMap<i32, Vec<(u64, Arc<Notify>)>>,
+    watches: HashMap<i32, Vec<(u64, Arc<Woken>)>>,
+}
+
+/// What wakes one tail.
+#[derive(Debug, Default)]
+pub(crate) struct Woken {
+    notify: Notify,
+    /// More may have happened than that the file was written to.
+    renamed: AtomicBool,
+}
+
+impl Woken {
+    /// Waits for the next hint; one that came since the last wait is not lost. Cancel safe.
+    pub(crate) async fn notified(&self) {
+        self.notify.notified().await;
+    }
+
+    /// Whether names may have changed since this was last asked.
+    pub(crate) fn take_renamed(&self) -> bool {
+        self.renamed.swap(false, Ordering::AcqRel)
+    }
+
+    fn wake(&self, renamed: bool) {
+        if renamed {
+            self.renamed.store(true, Ordering::Release);
+        }
+        self.notify.notify_one();
+    }
 }
 
 /// One thing that is watched, until it is dropped.
@@ -100,18 +130,15 @@ impl Watcher {
             return Ok(());
         };
         // What tokio needs of a descriptor is the same for both: wait, then read.
-        let events = pipe::Receiver::from_file_unchecked(File::from(inotify.try_clone()?))?;
+        let mut events = pipe::Receiver::from_file_unchecked(File::from(inotify.try_clone()?))?;
         let mut buf = [0; 4096];
         loop {
-            tokio::select! {
+            let count = tokio::select! {
                 () = token.cancelled() => return Ok(()),
-                ready = events.readable() => ready?,
-            }
-            match events.try_read(&mut buf) {
-                Ok(count) => self.shared.wake_all(&buf[..count]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error),
-            }
+                // After less than a full buffer it waits, without a second read that fails.
+                count = events.read(&mut buf) => count?,
+            };
+            self.shared.wake_all(&buf[..count]);
         }
     }
 
@@ -121,7 +148,7 @@ impl Watcher {
         &self,
         handle: &OwnedFd,
         folder: bool,
-        woken: &Arc<Notify>,
+        woken: &Arc<Woken>,
     ) -> Option<Watch> {
         let inotify = self.shared.inotify.as_ref()?;
         if is_silent(handle) {
@@ -180,12 +207,13 @@ impl Shared {
         if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
             // Events were lost: everybody looks.
             for (_, woken) in table.watches.values().flatten() {
-                woken.notify_one();
+                woken.wake(true);
             }
             return;
         }
+        let renamed = flags.intersects((ReadFlags::MODIFY | ReadFlags::CLOSE_WRITE).complement());
         for (_, woken) in table.watches.get(&descriptor).into_iter().flatten() {
-            woken.notify_one();
+            woken.wake(renamed);
         }
     }
 }
