@@ -37,4 +37,11 @@ async fn h4_nobody_there_is_agent_down() {
     guard.keep();
     drop(listener);
     assert_eq!(fault().await, DialFault::AgentDown);
+    // A file where a folder should be: the agent cannot be there either.
+    let path = folder.path().join("file/agent.sock");
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    match Unix::new(&path).dial().await {
+        Ok(_) => panic!("nobody listens"),
+        Err(error) => assert_eq!(DialFault::of(&error), DialFault::AgentDown),
+    }
 }
