@@ -1,6 +1,6 @@
 //! What a session printed: followed, resumed at an offset, standard error apart.
 
-use muster_e2e::DEADLINE;
+use muster_e2e::{DEADLINE, eventually};
 
 use super::{await_tail, serving};
 use crate::world;
@@ -70,4 +70,28 @@ fn stderr_is_kept_apart_and_shown_with_a_failure() {
         .output()
         .ok();
     assert_eq!(stderr.text(), "what went wrong");
+}
+
+#[test]
+fn the_folder_of_an_ended_run_may_be_removed() {
+    let world = world();
+    let id = world.detached([world.program(), "print", "out", "exit", "0"]);
+    world.await_status(&id, "exited");
+    let run = world.agent().join("sessions").join(&id).join("runs/1");
+    assert!(run.join("exit.json").exists());
+    std::fs::remove_dir_all(&run).unwrap();
+    let gone = world
+        .muster(["tail", &id, "--raw", "--from", "start"])
+        .output();
+    let _ = gone.exits(3).says("error:");
+    let _ = world.muster(["down"]).output().ok();
+    world.up();
+    assert_eq!(world.session(&id)["status"], "exited");
+    let _ = world.muster(["session", "resume", &id]).output().ok();
+    let output = await_tail(&world, &id, "out");
+    assert_eq!(output, "out");
+    eventually("the next run has ended", || {
+        let session = world.session(&id);
+        (session["run"] == 2 && session["status"] == "exited").then_some(())
+    });
 }
