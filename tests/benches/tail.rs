@@ -44,26 +44,43 @@ fn main() -> anyhow::Result<()> {
         .worker_threads(2)
         .enable_all()
         .build()?;
-    let rows = runtime.block_on(measure(&world))?;
+    // On a worker, as every reader of a daemon: the thread that blocks here would be one more to wake for each line.
+    let mut tasks = tokio::task::JoinSet::new();
+    tasks.spawn_on(measure(world), runtime.handle());
+    let measured = runtime.block_on(tasks.join_next());
+    let rows = measured.context("the measuring task has a result")???;
     figures::report(&rows)
 }
 
-async fn measure(world: &World) -> anyhow::Result<Vec<Row>> {
+async fn measure(world: World) -> anyhow::Result<Vec<Row>> {
     let rounds = knob("MUSTER_BENCH_ROUNDS", 5);
-    let api = Api::connect(world).await;
+    let api = Api::connect(&world).await;
     let bench = Bench { world, api };
-    let mut rows = bench.latencies(rounds).await?;
-    rows.extend(bench.bulk(rounds).await?);
-    rows.extend(bench.memory().await?);
+    let mut rows = Vec::new();
+    if wanted("latency") {
+        rows.extend(bench.latencies(rounds).await?);
+    }
+    if wanted("bulk") {
+        rows.extend(bench.bulk(rounds).await?);
+    }
+    if wanted("memory") {
+        rows.extend(bench.memory().await?);
+    }
     Ok(rows)
 }
 
-struct Bench<'w> {
-    world: &'w World,
+/// Whether a part is to be measured: all are, unless `MUSTER_BENCH_ONLY` names some.
+fn wanted(part: &str) -> bool {
+    let only = std::env::var("MUSTER_BENCH_ONLY").unwrap_or_default();
+    only.is_empty() || only.split(',').any(|named| named.trim() == part)
+}
+
+struct Bench {
+    world: World,
     api: Api,
 }
 
-impl Bench<'_> {
+impl Bench {
     async fn start(&self, key: &str, argv: &[&str]) -> Session {
         let home = self.world.home().to_string_lossy().into_owned();
         let argv: Vec<&str> = [self.world.program()]
@@ -77,10 +94,13 @@ impl Bench<'_> {
         let (mut ours, mut lines, mut peer) =
             (Times::default(), Times::default(), Times::default());
         let (mut previews, mut ends) = (Times::default(), Times::default());
+        let mut spent = 0;
         for round in 0..rounds {
             eprintln!("round {} of {rounds}", round + 1);
             ours.append(&mut self.tail(&format!("tail-{round}")).await);
+            let before = self.agent_processor_ns()?;
             lines.append(&mut self.agent_tail(&format!("agent-{round}")).await?);
+            spent += self.agent_processor_ns()?.saturating_sub(before);
             peer.append(&mut self.tail_f(&format!("peer-{round}")).await?);
             previews.append(&mut self.preview(&format!("feed-{round}")).await?);
             for number in 0..10 {
@@ -103,7 +123,16 @@ impl Bench<'_> {
                 None,
             ),
             figures::latency("last line and exit → committed and pushed", &mut ends, None),
+            figures::spent(
+                "processor time of the agent per line, two readers",
+                spent / (lines.len() as u64).max(1),
+            ),
         ])
+    }
+
+    fn agent_processor_ns(&self) -> anyhow::Result<u64> {
+        let pid = self.world.agent_pid().context("the agent runs")?;
+        processes::processor_ns(pid).context("the agent's threads are seen")
     }
 
     /// 300 lines at 100 a second, through the public API.
@@ -258,11 +287,16 @@ impl Bench<'_> {
         let server = raw::Server::start(&socket)?;
         let (mut ours, mut agents, mut peer) =
             (Times::default(), Times::default(), Times::default());
+        let mut spent = 0;
         for _ in 0..rounds {
             ours.add_ns(self.read(&path, bytes).await?);
             peer.add_ns(server.read(bytes).await?);
+            let before = self.agent_processor_ns()?;
             agents.add_ns(self.read_from_agent(&path, bytes).await?);
+            spent += self.agent_processor_ns()?.saturating_sub(before);
         }
+        let read = bytes.saturating_mul(rounds).max(1);
+        let per_mib = spent.saturating_mul(1 << 20) / read;
         let rate =
             |times: &mut Times| bytes.saturating_mul(1_000_000_000) / times.quantile(0.5).max(1);
         let raw = rate(&mut peer);
@@ -279,6 +313,7 @@ impl Bench<'_> {
                 "raw stream",
                 raw,
             ),
+            figures::spent("processor time of the agent per MiB read", per_mib),
         ])
     }
 

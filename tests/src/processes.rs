@@ -90,6 +90,17 @@ pub fn memory(pid: i32) -> Option<(u64, u64)> {
     Some((field("VmRSS:")? * 1024, field("VmHWM:")? * 1024))
 }
 
+/// Processor time of all its living threads, in nanoseconds. `None` when there is no such process.
+#[must_use]
+pub fn processor_ns(pid: i32) -> Option<u64> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let times = threads.flatten().filter_map(|thread| {
+        let spent = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        spent.split_whitespace().next()?.parse::<u64>().ok()
+    });
+    Some(times.sum())
+}
+
 /// Sends SIGKILL to `pid` if it still works below `root`, through a handle on exactly that process. True when sent.
 #[must_use]
 pub fn kill(pid: i32, root: &Path) -> bool {

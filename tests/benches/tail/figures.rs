@@ -105,6 +105,16 @@ pub(crate) fn rate(
     }
 }
 
+/// A row of processor time in nanoseconds: what other work on the machine changes least.
+pub(crate) fn spent(name: &'static str, nanoseconds: u64) -> Row {
+    Row {
+        name,
+        value: format!("{:.1?}", Duration::from_nanos(nanoseconds)),
+        peer: String::new(),
+        json: serde_json::json!({"processor_ns": nanoseconds}),
+    }
+}
+
 /// A row of resident memory.
 pub(crate) fn memory(name: &'static str, now: u64, peak: u64) -> Row {
     Row {
