@@ -8,7 +8,14 @@
 mod driver;
 mod pool;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use muster_runtime::{Clock, Tasks};
@@ -208,6 +215,8 @@ pub struct HostLink {
     view: watch::Receiver<LinkView>,
     current: watch::Receiver<Option<Arc<Generation>>>,
     retry: Arc<Notify>,
+    /// The agent is told to end. Set before it is, so that the driver cannot miss it.
+    resting: Arc<AtomicBool>,
     stop: CancellationToken,
     _stop_when_dropped: Arc<DropGuard>,
 }
@@ -217,13 +226,16 @@ impl HostLink {
     pub fn spawn(tasks: &Tasks, name: &str, parts: LinkParts) -> Self {
         let stop = tasks.token().child_token();
         let retry = Arc::new(Notify::new());
-        let (driver, view, current) = Driver::new(parts.clone(), retry.clone(), stop.clone());
+        let resting = Arc::new(AtomicBool::new(false));
+        let (driver, view, current) =
+            Driver::new(parts.clone(), retry.clone(), resting.clone(), stop.clone());
         tasks.spawn(format_args!("link {name}"), driver.run());
         Self {
             parts,
             view,
             current,
             retry,
+            resting,
             _stop_when_dropped: Arc::new(stop.clone().drop_guard()),
             stop,
         }
@@ -235,9 +247,26 @@ impl HostLink {
     }
 
     /// Asks for an attempt now instead of at the planned time; the only way out of a refused
-    /// host key.
+    /// host key, and what has an agent started again after [`HostLink::rest`].
     pub fn retry_now(&self) {
+        self.resting.store(false, Ordering::SeqCst);
         self.retry.notify_one();
+    }
+
+    /// To be called before the agent is told to end: where none answers from now on, none is
+    /// started, until [`HostLink::retry_now`]. The link goes on otherwise.
+    pub fn rest(&self) {
+        self.resting.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits until no agent answers on the host and none is being started. Cancel safe.
+    pub async fn agent_down(&self) {
+        let mut view = self.view.clone();
+        // A link that has ended says nothing more.
+        let down = view.wait_for(|view| view.cause() == Some(&Cause::AgentDown));
+        if down.await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 
     /// Ends the link and its connections.

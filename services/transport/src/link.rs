@@ -156,6 +156,9 @@ pub enum Input {
     Tick,
     /// Somebody wants an attempt now.
     RetryNow,
+    /// The agent is told to end. Where none answers, none is started until
+    /// [`Input::RetryNow`].
+    Rest,
 }
 
 /// What to do.

@@ -258,12 +258,20 @@ impl HostApi for Host {
         let request = pb::DrainRequest {
             mutation: self.mutation(&uuid::Uuid::now_v7()),
         };
-        let pb::DrainResponse {} = self
-            .unary(deadline, |channel| async move {
-                agent(channel).drain(request).await
-            })
-            .await?;
-        // Where no agent answers one is started; this one was to end.
+        // Before it is told: it may be gone before its answer is here, and where no agent
+        // answers one is started.
+        self.link.rest();
+        let drained = self.ask(deadline, |channel| {
+            let request = request.clone();
+            async move { agent(channel).drain(request).await }
+        });
+        tokio::select! {
+            answer = drained => {
+                let pb::DrainResponse {} = answer?;
+            }
+            // It has ended, and the answer was lost with it.
+            () = self.link.agent_down() => {}
+        }
         self.link.close();
         Ok(())
     }

@@ -1,7 +1,15 @@
 //! Does what the link's machine says. One task per host: dial, hello and bootstrap never
 //! run at the same time, and dropping the task drops all of it.
 
-use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use muster_runtime::Clock;
 use tokio::sync::{Notify, watch};
@@ -21,6 +29,7 @@ pub(super) struct Driver {
     view: watch::Sender<LinkView>,
     current: watch::Sender<Option<Arc<Generation>>>,
     retry: Arc<Notify>,
+    resting: Arc<AtomicBool>,
     stop: CancellationToken,
     /// The present dial, hello or bootstrap.
     work: Option<Work<Done>>,
@@ -55,6 +64,7 @@ impl Driver {
     pub(super) fn new(
         parts: LinkParts,
         retry: Arc<Notify>,
+        resting: Arc<AtomicBool>,
         stop: CancellationToken,
     ) -> (
         Self,
@@ -79,6 +89,7 @@ impl Driver {
             view,
             current,
             retry,
+            resting,
             stop,
             work: None,
             live: None,
@@ -171,6 +182,9 @@ impl Driver {
 
     fn feed(&mut self, input: Input) {
         let now = self.clock().boottime();
+        if self.resting.load(Ordering::SeqCst) {
+            self.machine.step(now, 0.0, Input::Rest);
+        }
         let outputs = self.machine.step(now, fastrand::f64(), input);
         self.perform(outputs);
     }

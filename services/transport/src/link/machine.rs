@@ -15,6 +15,8 @@ pub struct LinkMachine {
     attempts: u32,
     may_bootstrap: bool,
     bootstrapped: bool,
+    /// The agent was told to end: it is not started again.
+    resting: bool,
     last_tick: Duration,
 }
 
@@ -45,6 +47,7 @@ impl LinkMachine {
             attempts: 0,
             may_bootstrap,
             bootstrapped: false,
+            resting: false,
             last_tick: now,
         }
     }
@@ -88,7 +91,7 @@ impl LinkMachine {
                 vec![Output::Hello]
             }
             (Phase::Dialling, Input::DialFailed(Cause::AgentDown))
-                if self.may_bootstrap && !self.bootstrapped =>
+                if self.may_bootstrap && !self.bootstrapped && !self.resting =>
             {
                 self.bootstrapped = true;
                 self.phase = Phase::Bootstrapping;
@@ -114,6 +117,14 @@ impl LinkMachine {
                 self.lost(now, fraction, stable)
             }
             (_, Input::Tick) => self.tick(now, fraction),
+            (_, Input::Rest) => {
+                self.resting = true;
+                Vec::new()
+            }
+            (_, Input::RetryNow) if self.resting => {
+                self.resting = false;
+                self.step(now, fraction, Input::RetryNow)
+            }
             (Phase::Waiting { .. }, Input::RetryNow) => self.dial(),
             _ => Vec::new(),
         }

@@ -276,6 +276,29 @@ async fn h1_agent_down_is_bootstrapped() {
 }
 
 #[tokio::test]
+async fn h1_an_agent_that_ends_as_it_was_told_is_not_started_again() {
+    let world = World::new();
+    let starter = Arc::new(Starter {
+        faults: world.dial.faults(),
+        fails: false,
+        calls: AtomicUsize::new(0),
+    });
+    let link = world.link(Some(starter.clone()));
+    reaches(&link, LinkState::is_up).await;
+    link.rest();
+    world.dial.faults().refuse(Some(DialFault::AgentDown));
+    world.dial.faults().cut();
+    world
+        .pass_time_until(&link, |view| view.cause() == Some(&Cause::AgentDown))
+        .await;
+    soon("the agent is gone", link.agent_down()).await;
+    assert_eq!(starter.calls.load(Ordering::SeqCst), 0);
+    link.retry_now();
+    reaches(&link, LinkState::is_up).await;
+    assert_eq!(starter.calls.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
 async fn a_failing_bootstrap_says_why() {
     let world = World::new();
     world.dial.faults().refuse(Some(DialFault::AgentDown));

@@ -162,6 +162,26 @@ fn h4_a_refused_host_key_waits_for_a_person() {
 }
 
 #[test]
+fn h1_an_agent_that_was_told_to_end_is_started_when_it_is_wanted_again() {
+    let mut machine = started(true);
+    run(&mut machine, &[(0, Input::DialledOk), (0, Input::HelloOk)]);
+    let later = 60;
+    assert_eq!(run(&mut machine, &[(later, Input::Rest)]), []);
+    run(&mut machine, &[(later, Input::Lost)]);
+    let down = Input::DialFailed(Cause::AgentDown);
+    let outputs = run(&mut machine, &[(later, down.clone())]);
+    assert!(!outputs.contains(&Output::Bootstrap), "{outputs:?}");
+    assert_eq!(machine.state(), &unreachable(Cause::AgentDown));
+    run(&mut machine, &[(later + 60, Input::Tick)]);
+    let outputs = run(&mut machine, &[(later + 60, down.clone())]);
+    assert!(!outputs.contains(&Output::Bootstrap), "{outputs:?}");
+    let outputs = run(&mut machine, &[(later + 61, Input::RetryNow)]);
+    assert_eq!(outputs, [Output::Dial]);
+    let outputs = run(&mut machine, &[(later + 61, down)]);
+    assert_eq!(outputs, [Output::Bootstrap]);
+}
+
+#[test]
 fn h1_agent_down_bootstraps_once_per_attempt() {
     let mut machine = started(true);
     let down = Input::DialFailed(Cause::AgentDown);
@@ -271,6 +291,7 @@ fn inputs() -> impl Strategy<Value = Input> {
         Just(Input::Lost),
         Just(Input::Tick),
         Just(Input::RetryNow),
+        Just(Input::Rest),
     ]
 }
 
