@@ -60,6 +60,10 @@ pub fn session(state: &State, context: Context<'_>) -> public::Session {
         stop_requested: state.is_stopping(),
         message_count: state.messages,
         queued_messages: state.waiting,
+        offers: session::offers(state, context.now)
+            .iter()
+            .map(|offer| offer.as_str().to_owned())
+            .collect(),
         created_at: Some(time::timestamp(spec.created_at)),
         last_activity_at: Some(time::timestamp(state.last_activity)),
         version: state.version,

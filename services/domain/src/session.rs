@@ -12,4 +12,4 @@ pub use state::{
     Access, Adapter, Attention, Input, Launch, Link, LostReason, Observed, Outcome, Process,
     Resumed, Slot, Source, Spec, State, StopMark, Turn,
 };
-pub use status::{Status, status};
+pub use status::{Offer, Status, offers, status};

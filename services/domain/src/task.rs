@@ -3,7 +3,7 @@
 mod effect;
 mod rules;
 
-pub use effect::{Trigger, effect};
+pub use effect::{Trigger, check_slot, effect};
 pub use rules::New;
 pub(crate) use rules::check_client_key;
 

@@ -196,6 +196,7 @@ fn show(context: &Context, session: &Session) -> Result<(), Failure> {
         ("survivors", survivors),
         ("output", damage(session)),
         ("record", record(session)),
+        ("offers", told::offers(session)),
         ("started", word("started_at")),
         ("ended", word("ended_at")),
     ]);
@@ -278,7 +279,13 @@ async fn explain(context: &Context, session: &str) -> Result<(), Failure> {
 
 fn controlled(context: &Context, control: &Control, text: &str) -> Result<(), Failure> {
     if context.json {
-        return out::json(&json(&control.session));
+        let mut view = json(&control.session);
+        if let Some(fields) = view.as_object_mut() {
+            let unwritten = control.unwritten_messages.into();
+            fields.insert("unwritten_messages".to_owned(), unwritten);
+            fields.insert("unrecorded".to_owned(), control.unrecorded.into());
+        }
+        return out::json(&view);
     }
     out::note(text);
     if control.unrecorded {

@@ -23,6 +23,9 @@ pub struct Control {
     /// The coordinator cannot write to its disk: the host was asked all the same, and the session
     /// tells of it when there is space again.
     pub unrecorded: bool,
+    /// Messages that were accepted and not written when a stop was asked for: the end fails
+    /// them.
+    pub unwritten_messages: u32,
 }
 
 impl Client {
@@ -131,6 +134,7 @@ impl Client {
             already_ended: answer.already_ended,
             survivors: Vec::new(),
             unrecorded: answer.unrecorded,
+            unwritten_messages: 0,
         })
     }
 
@@ -152,6 +156,7 @@ impl Client {
             already_ended: answer.already_ended,
             survivors: answer.survivors,
             unrecorded: answer.unrecorded,
+            unwritten_messages: answer.unwritten_messages,
         })
     }
 }

@@ -28,6 +28,8 @@ pub struct Controlled {
     pub session: SessionView,
     /// There was nothing to end or interrupt.
     pub already_ended: bool,
+    /// Messages that waited to be written when a stop was asked for: the end fails them.
+    pub unwritten: u32,
     /// It is committed; otherwise the host alone knows of it.
     pub recorded: bool,
 }
@@ -88,7 +90,8 @@ impl App {
     /// Starts the next run.
     ///
     /// # Errors
-    /// As [`App::session`], `SESSION_ALIVE`, `HOST_UNREACHABLE`, `STORE_UNAVAILABLE`.
+    /// As [`App::session`], `SESSION_ALIVE`, `SLOT_OCCUPIED`, `HOST_UNREACHABLE`,
+    /// `STORE_UNAVAILABLE`.
     pub async fn resume(&self, id: &str, client_key: String) -> Result<SessionView, Fault> {
         let state = self.find(id).await?;
         let done = self
@@ -123,6 +126,7 @@ impl App {
         Ok(Controlled {
             session: self.views().session(done.state).await?,
             already_ended: done.already_ended,
+            unwritten: done.unwritten,
             recorded: done.recorded,
         })
     }

@@ -7,7 +7,7 @@ use muster_domain::{
     changeset::Versioned,
     limits,
     session::{Access, Adapter, Input, Launch, Slot, Spec, State},
-    task::{New, Task},
+    task::{New, Task, check_slot},
 };
 
 use super::{App, SessionView, TRIES, no_session, not_found};
@@ -314,19 +314,13 @@ fn title(request: &StartRequest) -> String {
 }
 
 fn occupy(task: &mut Task, slot: Option<Slot>, session: SessionId) -> Result<(), Fault> {
+    let Some(slot) = slot else { return Ok(()) };
+    check_slot(task, slot, session)
+        .map_err(|fault| fault.with_hint("stop that session, or start without a slot"))?;
     let place = match slot {
-        None => return Ok(()),
-        Some(Slot::Plan) => &mut task.plan_session,
-        Some(Slot::Exec) => &mut task.exec_session,
+        Slot::Plan => &mut task.plan_session,
+        Slot::Exec => &mut task.exec_session,
     };
-    if let Some(occupant) = place {
-        return Err(Fault::new(
-            Reason::SlotOccupied,
-            format!("the slot is taken by session {occupant}"),
-        )
-        .with("occupant", *occupant)
-        .with_hint("stop that session, or start without a slot"));
-    }
     *place = Some(session);
     Ok(())
 }

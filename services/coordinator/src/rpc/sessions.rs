@@ -133,6 +133,7 @@ impl SessionsService for Rpc {
                 survivors: session.survivors.clone(),
                 session: Some(session),
                 already_ended: done.already_ended,
+                unwritten_messages: done.unwritten,
                 unrecorded: !done.recorded,
             })
         })

@@ -54,10 +54,11 @@ pub trait SessionsApi: Send + Sync + fmt::Debug {
     /// As [`SessionsApi::stop`].
     async fn interrupt(&self, session: SessionId) -> Result<Control, Fault>;
 
-    /// Starts the next run (S9, S10). Idempotent by client key.
+    /// Starts the next run (S9, S10), which takes the session's slot back in the same commit
+    /// (S7, S38). Idempotent by client key.
     ///
     /// # Errors
-    /// As [`SessionsApi::stop`], `SESSION_ALIVE`.
+    /// As [`SessionsApi::stop`], `SESSION_ALIVE`, `SLOT_OCCUPIED`.
     async fn resume(&self, session: SessionId, client_key: String) -> Result<Control, Fault>;
 
     /// What the actor of this session has in hand: newer than the store, never older. `None`
@@ -128,6 +129,8 @@ pub struct Control {
     pub already_ended: bool,
     /// A call with the same client key was made before.
     pub replayed: bool,
+    /// Messages that waited to be written when a stop was asked for: the end fails them.
+    pub unwritten: u32,
     /// It is committed. Otherwise its host alone knows of it, until the end is reported.
     pub recorded: bool,
 }

@@ -10,6 +10,7 @@ use muster_domain::{
         Fold, State,
         fold::{Accepted, Command, Fact, Mode, Text},
     },
+    task::check_slot,
 };
 use tokio::sync::{oneshot, watch};
 
@@ -107,6 +108,7 @@ impl SessionsApi for Sessions {
             let Some(host) = host else {
                 return Err(unreachable_host());
             };
+            self.check_slot(&state).await?;
             owner::confirm_free(&*host, &state).await?;
             Some(state.run.no)
         } else {
@@ -160,6 +162,18 @@ impl Sessions {
         stored.ok_or_else(|| not_found(session))
     }
 
+    /// The session's slot is free, or its own; the commit that takes it looks again.
+    async fn check_slot(&self, state: &State) -> Result<(), Fault> {
+        let Some((task, slot)) = state.spec.task.zip(state.spec.slot) else {
+            return Ok(());
+        };
+        match self.shared.store.task(task).await? {
+            Some(task) => check_slot(&task, slot, state.spec.id)
+                .map_err(|fault| fault.with_hint("stop that session, then resume this one")),
+            None => Ok(()),
+        }
+    }
+
     fn check_up(&self) -> Result<(), Fault> {
         if self.shared.tasks.is_cancelled() {
             return Err(shutting_down());
@@ -209,10 +223,12 @@ pub(super) fn control(answer: Answer) -> Result<Control, Fault> {
         Accepted::Session {
             already_ended,
             replayed,
+            unwritten,
         } => Ok(Control {
             state: answer.state,
             already_ended,
             replayed,
+            unwritten,
             recorded: true,
         }),
         Accepted::Message { .. } => Err(Fault::internal("a control was answered as a message")),

@@ -58,7 +58,9 @@ impl Sessions {
                 false
             }
         };
+        let stops = matches!(command, Command::Stop { .. }) && !already_ended;
         Ok(Control {
+            unwritten: if stops { state.waiting } else { 0 },
             state,
             already_ended,
             replayed: false,

@@ -72,6 +72,8 @@ pub struct Fold {
     quiet_until: Option<Timestamp>,
     /// Subscribers know that the turn is stalled.
     stalled_told: bool,
+    /// Subscribers know of the offer that follows this interrupt.
+    offer_told: Option<Timestamp>,
     pending: Pending,
     outstanding: Option<(Ticket, Vec<Action>)>,
     last_ticket: Ticket,
@@ -132,6 +134,7 @@ impl Fold {
         self.pump_stop(now);
         self.pump_tail(now);
         self.pump_stalled(now);
+        self.pump_offer(now);
         self.reflect(now);
     }
 
@@ -169,6 +172,7 @@ impl Fold {
             self.tail_due(),
             self.recall_due(),
             self.stalled_due(),
+            self.offer_due(),
             self.quiet_until,
         ];
         times.into_iter().flatten().min()

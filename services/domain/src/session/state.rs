@@ -253,7 +253,8 @@ pub struct State {
     pub turn: Option<Turn>,
     /// A stop of the latest run.
     pub stop: Option<StopMark>,
-    /// When an interrupt was asked for, until something moved (S39).
+    /// When an interrupt of the latest run was asked for last, until the run ends: what it
+    /// prints after that may have come of anything, so only the end proves an effect (S39).
     pub interrupted_at: Option<Timestamp>,
     /// Messages stored so far, of all runs.
     pub messages: u64,

@@ -121,6 +121,37 @@ fn over(state: &State) -> (Status, Timestamp) {
     (status, process.at)
 }
 
+/// What a person may want to do about a session, beyond what always can be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Offer {
+    /// End it: an interrupt did not (S39). Nothing escalates by itself.
+    Stop,
+}
+
+impl Offer {
+    /// The word, as on the command line.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+        }
+    }
+}
+
+/// What is offered at `now`.
+pub fn offers(state: &State, now: Timestamp) -> Vec<Offer> {
+    let due = stop_offered_at(state).is_some_and(|at| at <= now);
+    due.then_some(Offer::Stop).into_iter().collect()
+}
+
+/// When a stop is offered, if the process goes on until then.
+pub(super) fn stop_offered_at(state: &State) -> Option<Timestamp> {
+    let alive = state.run.process.value == Process::Alive && state.run.exit.is_none();
+    let asked = state
+        .interrupted_at
+        .filter(|_| alive && !state.is_stopping());
+    asked.map(|at| at.plus(limits::INTERRUPT_EFFECT))
+}
+
 /// The process lives.
 fn in_turn(state: &State, now: Timestamp) -> (Status, Timestamp) {
     let Some(turn) = &state.turn else {

@@ -1,11 +1,13 @@
 //! What sessions do to their task (T4, T5, S38). Never to COMPLETE.
 
 use super::{Phase, Task};
-use crate::{SessionId, Timestamp};
+use crate::{Fault, Reason, SessionId, Timestamp, session::Slot};
 
 /// What a session has to tell its task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Trigger {
+    /// Its next run begins: it takes its slot back (S7). Only after [`check_slot`].
+    Resumed(Slot),
     /// A turn began.
     TurnStarted,
     /// A turn completed, and nothing goes on in the background.
@@ -26,6 +28,8 @@ pub fn effect(task: &Task, session: SessionId, trigger: Trigger, now: Timestamp)
     let mut next = task.clone();
     if trigger == Trigger::Ended {
         free(&mut next, session);
+    } else if let Trigger::Resumed(slot) = trigger {
+        *place(&mut next, slot) = Some(session);
     } else if is_primary(task, session) && !is_terminal(&task.phase) {
         advance(&mut next, trigger);
     }
@@ -34,6 +38,32 @@ pub fn effect(task: &Task, session: SessionId, trigger: Trigger, now: Timestamp)
     }
     next.updated_at = now;
     Some(next)
+}
+
+/// The slot of the task is free for this session, or its own.
+///
+/// # Errors
+/// `SLOT_OCCUPIED` names the occupant.
+pub fn check_slot(task: &Task, slot: Slot, session: SessionId) -> Result<(), Fault> {
+    let taken = match slot {
+        Slot::Plan => task.plan_session,
+        Slot::Exec => task.exec_session,
+    };
+    match taken.filter(|occupant| *occupant != session) {
+        None => Ok(()),
+        Some(occupant) => Err(Fault::new(
+            Reason::SlotOccupied,
+            format!("the slot is taken by session {occupant}"),
+        )
+        .with("occupant", occupant)),
+    }
+}
+
+fn place(task: &mut Task, slot: Slot) -> &mut Option<SessionId> {
+    match slot {
+        Slot::Plan => &mut task.plan_session,
+        Slot::Exec => &mut task.exec_session,
+    }
 }
 
 fn free(task: &mut Task, session: SessionId) {
@@ -67,7 +97,7 @@ fn advance(task: &mut Task, trigger: Trigger) {
                 task.needs_attention = true;
             }
         }
-        Trigger::Ended => {}
+        Trigger::Ended | Trigger::Resumed(_) => {}
     }
 }
 
@@ -147,6 +177,24 @@ mod tests {
             effect(&task, id(1), Trigger::TurnStarted, Timestamp(2)),
             None
         );
+    }
+
+    #[test]
+    fn s7_a_resume_takes_the_slot_back_and_never_another_sessions() {
+        let mut task = task(Phase::AgentComplete);
+        let fault = check_slot(&task, Slot::Exec, id(1)).unwrap_err();
+        assert_eq!(fault.reason(), Reason::SlotOccupied);
+        assert_eq!(fault.metadata()["occupant"], id(2).to_string());
+        assert_eq!(check_slot(&task, Slot::Plan, id(1)), Ok(()));
+        task = effect(&task, id(2), Trigger::Ended, Timestamp(2)).unwrap();
+        assert_eq!(check_slot(&task, Slot::Exec, id(1)), Ok(()));
+        let resumed = Trigger::Resumed(Slot::Exec);
+        task = effect(&task, id(1), resumed, Timestamp(3)).unwrap();
+        assert_eq!(task.exec_session, Some(id(1)));
+        assert_eq!(check_slot(&task, Slot::Exec, id(1)), Ok(()));
+        // The occupant of the slot moves the phase, also where another one is newer.
+        task = effect(&task, id(1), Trigger::TurnStarted, Timestamp(4)).unwrap();
+        assert_eq!(task.phase, Phase::InProgress);
     }
 
     #[test]

@@ -24,7 +24,8 @@ pub(super) fn stopped(control: &Control) -> String {
     let patience = (STOP_CLOSE_WAIT + STOP_INT_WAIT + STOP_TERM_WAIT).as_secs();
     format!(
         "stopping: the program is told to end; what still runs after {patience} s is killed\n\
-         next: `muster wait {id}` returns when it has ended"
+         {}next: `muster wait {id}` returns when it has ended",
+        unwritten(control.unwritten_messages)
     )
 }
 
@@ -66,6 +67,27 @@ pub(super) fn interrupted(control: &Control) -> String {
     )
 }
 
+/// What `session show` offers, as commands.
+pub(super) fn offers(session: &Session) -> String {
+    let commands = session.offers.iter().map(|offer| match offer.as_str() {
+        "stop" => format!(
+            "`muster session stop {}`: an interrupt has not ended the program",
+            session.id
+        ),
+        other => other.to_owned(),
+    });
+    commands.collect::<Vec<_>>().join("; ")
+}
+
+/// What becomes of what was sent and never written.
+fn unwritten(messages: u32) -> String {
+    match messages {
+        0 => String::new(),
+        1 => "one message was not written to it yet, and fails with its end\n".to_owned(),
+        count => format!("{count} messages were not written to it yet, and fail with its end\n"),
+    }
+}
+
 /// How an ended session ended.
 fn ended(session: &Session) -> String {
     let status = word(session, "status");
@@ -93,6 +115,7 @@ mod tests {
             already_ended: false,
             survivors: Vec::new(),
             unrecorded: false,
+            unwritten_messages: 0,
         }
     }
 
@@ -112,6 +135,22 @@ mod tests {
             stopped(&over),
             "there was nothing to stop: the session has ended (stopped, by signal 15)"
         );
+    }
+
+    #[test]
+    fn s40_a_stop_says_what_it_leaves_unwritten() {
+        let mut stop = control(SessionStatus::Running, ProcessState::Alive);
+        assert!(!stopped(&stop).contains("written"));
+        stop.unwritten_messages = 3;
+        assert!(stopped(&stop).contains("3 messages were not written"));
+    }
+
+    #[test]
+    fn s39_what_is_offered_is_a_command() {
+        let mut session = control(SessionStatus::Running, ProcessState::Alive).session;
+        assert_eq!(offers(&session), "");
+        session.offers = vec!["stop".to_owned()];
+        assert!(offers(&session).starts_with("`muster session stop 0190`"));
     }
 
     #[test]

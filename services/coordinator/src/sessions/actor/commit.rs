@@ -9,7 +9,7 @@ use muster_domain::{
     fault::Fault,
     feed::{Audience, Change, Event},
     message::Kind,
-    task::{Task, Trigger, effect},
+    task::{Task, Trigger, check_slot, effect},
 };
 use muster_runtime::{Clock, failpoint};
 
@@ -132,6 +132,18 @@ async fn moved_task(job: &Job, task: TaskId) -> Result<Changeset, Conflict> {
         return Ok(changeset);
     };
     let expected = stored.version;
+    for trigger in &job.triggers {
+        // Somebody took the slot since the resume looked; it is told when it looks again.
+        if let Trigger::Resumed(slot) = trigger
+            && check_slot(&stored, *slot, job.session).is_err()
+        {
+            return Err(Conflict::Version {
+                what: "slot",
+                expected,
+                found: expected,
+            });
+        }
+    }
     let (mut row, changed) = moved(stored, job.session, &job.triggers, job.now);
     if !changed {
         return Ok(changeset);

@@ -108,6 +108,37 @@ async fn s38_the_task_moves_with_the_session_in_the_same_commit() {
 }
 
 #[tokio::test]
+async fn s38_a_resume_takes_its_slot_back_or_says_who_has_it() {
+    let world = World::new();
+    world.put_task(1, 0, &a_task()).await;
+    let task = world.task(1).await;
+    let first = world.sessions.start(new_for(task)).await.unwrap().spec.id;
+    world.until(first, alive).await;
+    world.host.exit(super::kit::first(first), 0, false);
+    world.until(first, over).await;
+    assert_eq!(world.task(1).await.exec_session, None);
+    let task = world.task(1).await;
+    let second = world.sessions.start(new_for(task)).await.unwrap().spec.id;
+    world.until(second, alive).await;
+    let resume = async |key: &str| world.sessions.resume(first, key.to_owned()).await;
+    let fault = resume("r").await.unwrap_err();
+    assert_eq!(fault.reason(), Reason::SlotOccupied);
+    assert_eq!(fault.metadata()["occupant"], second.to_string());
+    assert_eq!(world.stored(first).await.run.no, 1, "nothing was started");
+    world.host.exit(super::kit::first(second), 0, false);
+    world.until(second, over).await;
+    let resumed = resume("r").await.unwrap();
+    assert_eq!(resumed.state.run.no, 2);
+    let task = world.task(1).await;
+    assert_eq!(
+        task.exec_session,
+        Some(first),
+        "in the commit of the resume"
+    );
+    assert_eq!(task.phase, Phase::InProgress);
+}
+
+#[tokio::test]
 async fn s38_a_start_over_a_task_that_moved_is_refused_whole() {
     let world = World::new();
     world.put_task(1, 0, &a_task()).await;

@@ -220,7 +220,11 @@ impl Fold {
             self.calls.stop_stored = false;
             self.announce(now);
         }
-        Ok(told(false))
+        Ok(Accepted::Session {
+            already_ended: false,
+            replayed: false,
+            unwritten: self.state.waiting,
+        })
     }
 
     fn stop_survivors(&mut self) -> Result<Accepted, Fault> {
@@ -264,6 +268,7 @@ impl Fold {
             return Ok(Accepted::Session {
                 already_ended: false,
                 replayed: true,
+                unwritten: 0,
             });
         }
         if !self.state.is_over() {
@@ -329,6 +334,7 @@ fn told(already_ended: bool) -> Accepted {
     Accepted::Session {
         already_ended,
         replayed: false,
+        unwritten: 0,
     }
 }
 

@@ -369,6 +369,20 @@ impl Fold {
         }
     }
 
+    /// Subscribers are told once that a stop is offered (S39).
+    pub(super) fn pump_offer(&mut self, now: Timestamp) {
+        if self.offer_due().is_some_and(|at| at <= now) {
+            self.offer_told = self.state.interrupted_at;
+            self.announce(now);
+        }
+    }
+
+    pub(super) fn offer_due(&self) -> Option<Timestamp> {
+        let told = self.offer_told == self.state.interrupted_at;
+        let due = crate::session::status::stop_offered_at(&self.state);
+        due.filter(|_| !told)
+    }
+
     pub(super) fn stalled_due(&self) -> Option<Timestamp> {
         let watched = !self.stalled_told
             && self.state.run.process.value == Process::Alive

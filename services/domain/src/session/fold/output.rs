@@ -80,7 +80,6 @@ impl Fold {
         self.feed(&bytes[range], false, now);
         self.state.run.consumed = self.state.run.base + end;
         self.state.run.cursor = next;
-        self.state.interrupted_at = None;
         self.state.last_activity = self.state.last_activity.max(now);
         if self.stalled_told {
             self.stalled_told = false;

@@ -72,6 +72,10 @@ impl Fold {
         fold.original = original;
         fold.quiet_until = Some(now.plus(limits::READY_AFTER)).filter(|_| !fold.state.is_over());
         fold.stalled_told = crate::session::status::is_stalled(&fold.state, now);
+        fold.offer_told = fold
+            .state
+            .interrupted_at
+            .filter(|at| at.plus(limits::INTERRUPT_EFFECT) <= now);
         fold.growing = growing.map(Growing::stored);
         for message in waiting {
             fold.queue.push(message);
@@ -104,6 +108,7 @@ impl Fold {
             original: None,
             quiet_until: None,
             stalled_told: false,
+            offer_told: None,
             pending: Pending::default(),
             outstanding: None,
             last_ticket: Ticket(0),
@@ -128,6 +133,9 @@ impl Fold {
         self.stalled_told = false;
         if !self.state.link.value.is_up() {
             self.lose_sight(now);
+        }
+        if let Some(slot) = self.state.spec.slot {
+            self.pending.trigger(Trigger::Resumed(slot));
         }
         self.open_turn(now);
         self.announce(now);

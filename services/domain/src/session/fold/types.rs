@@ -200,6 +200,8 @@ pub enum Accepted {
         already_ended: bool,
         /// A resume with this key was taken before.
         replayed: bool,
+        /// Messages that waited to be written when the end was asked for: the end fails them.
+        unwritten: u32,
     },
 }
 

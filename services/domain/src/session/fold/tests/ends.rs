@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::kit::{in_flight, refused, sent_state, status_of};
+use super::kit::{end_with, in_flight, refused, sent_state, status_of};
 use super::world::{World, send};
 use crate::{
     Reason, Timestamp,
@@ -11,10 +11,10 @@ use crate::{
     limits,
     message::Delivery,
     session::{
-        Attention, Link, LostReason, Outcome, Process, Status,
+        Attention, Link, LostReason, Offer, Outcome, Process, Status,
         explain::{Refusal, explain},
         fold::{Accepted, Action, Command, Fact},
-        status,
+        offers, status,
     },
 };
 
@@ -179,9 +179,64 @@ fn s39_an_interrupt_is_a_signal_after_the_commit() {
     world.later(6_000);
     let (_, refusals) = explain(world.fold.state(), world.now);
     assert!(refusals.contains(&Refusal::InterruptWithoutEffect));
+}
+
+#[test]
+fn s39_an_interrupt_without_effect_offers_a_stop_until_the_end() {
+    let mut world = World::running();
+    let offered = |world: &World| offers(world.fold.state(), world.now);
+    world.fold.command(Command::Interrupt, world.now).unwrap();
+    world.take();
+    world.commit();
+    world.later(4_999);
+    assert_eq!(offered(&world), []);
+    assert!(!world.take(), "nothing is told before its time");
+    let due = world.now.plus(std::time::Duration::from_millis(1));
+    assert_eq!(world.fold.next_wakeup(), Some(due));
+    world.later(1);
+    assert_eq!(offered(&world), [Offer::Stop]);
+    assert!(world.take(), "subscribers are told");
+    world.commit();
+    // What it prints proves nothing.
     world.stream = b"x".to_vec();
     world.tail(1);
-    assert_eq!(world.fold.state().interrupted_at, None);
+    assert_eq!(offered(&world), [Offer::Stop]);
+    world.restart(true);
+    world.settle_all();
+    assert_eq!(offered(&world), [Offer::Stop]);
+    world.actions.clear();
+    end_with(&mut world, Some(130));
+    assert_eq!(offered(&world), []);
+}
+
+#[test]
+fn s39_what_is_being_stopped_is_not_offered_a_stop() {
+    let mut world = World::running();
+    world.fold.command(Command::Interrupt, world.now).unwrap();
+    let stop = Command::Stop { survivors: false };
+    world.fold.command(stop, world.now).unwrap();
+    world.settle();
+    assert_eq!(
+        offers(
+            world.fold.state(),
+            world.now.plus(crate::limits::STALLED_AFTER)
+        ),
+        []
+    );
+}
+
+#[test]
+fn s40_a_stop_says_how_many_messages_wait() {
+    let mut world = World::running();
+    in_flight(&mut world);
+    world.say("b", "2").unwrap();
+    world.say("c", "3").unwrap();
+    let stop = Command::Stop { survivors: false };
+    let told = world.fold.command(stop.clone(), world.now).unwrap();
+    assert!(
+        matches!(told, Accepted::Session { unwritten: 3, .. }),
+        "{told:?}"
+    );
 }
 
 #[test]
