@@ -202,7 +202,8 @@ fn s39_an_interrupt_without_effect_offers_a_stop_until_the_end() {
     world.tail(1);
     assert_eq!(offered(&world), [Offer::Stop]);
     world.restart(true);
-    world.settle_all();
+    world.fact(Fact::Link(Link::Connected));
+    world.settle();
     assert_eq!(offered(&world), [Offer::Stop]);
     world.actions.clear();
     end_with(&mut world, Some(130));
