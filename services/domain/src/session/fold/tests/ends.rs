@@ -233,7 +233,7 @@ fn s40_a_stop_says_how_many_messages_wait() {
     world.say("b", "2").unwrap();
     world.say("c", "3").unwrap();
     let stop = Command::Stop { survivors: false };
-    let told = world.fold.command(stop.clone(), world.now).unwrap();
+    let told = world.fold.command(stop, world.now).unwrap();
     assert!(
         matches!(told, Accepted::Session { unwritten: 3, .. }),
         "{told:?}"
