@@ -14,7 +14,7 @@ use wait4::{ResUse, ResourceUsage, Wait4 as _};
 use super::{Keeper, clock::wall_us};
 use crate::{
     proc::Held,
-    run_dir::{EXIT, ExitRecord, STDERR, is_full},
+    run_dir::{EXIT, ExitRecord, JournalRecord, STDERR, is_full},
 };
 
 const STDERR_TAIL_BYTES: u64 = 8 * 1024;
@@ -137,6 +137,17 @@ impl Keeper {
             stderr_tail: self.stderr_tail().unwrap_or_default(),
             boot_id: self.boot.clone(),
         };
+        // A keeper that adopted it has nothing to tell that the next one would not find.
+        if !record.unknown {
+            self.journal.append_fact(JournalRecord::ProgramEnded {
+                record: Box::new(record.clone()),
+            });
+        }
+        self.record_later(record, now);
+    }
+
+    /// Records this end when the rest of the tree is through.
+    pub(super) fn record_later(&mut self, record: ExitRecord, now: Duration) {
         self.program = Program::Gone;
         let dying = if self.signalled {
             DYING

@@ -23,8 +23,8 @@ use super::{
 use crate::{
     proc::{Held, Identity, Marker, boot_id, find_marked, stat},
     run_dir::{
-        Delivery, EXIT, JournalRecord, PROC, ProcRecord, RESERVE, Reserve, RunDir, SOCKET, STDERR,
-        STREAM, StdinKind, is_full, stdin_kind,
+        Delivery, EXIT, ExitRecord, JournalRecord, PROC, ProcRecord, RESERVE, Reserve, RunDir,
+        SOCKET, STDERR, STREAM, StdinKind, is_full, stdin_kind,
     },
 };
 
@@ -49,6 +49,7 @@ struct Past {
     stopping: bool,
     stop_requested: bool,
     stdin_closed: bool,
+    ended: Option<ExitRecord>,
 }
 
 impl Past {
@@ -56,6 +57,7 @@ impl Past {
         match record {
             JournalRecord::Spawning { .. } => self.spawning = true,
             JournalRecord::StdinClosed { .. } => self.stdin_closed = true,
+            JournalRecord::ProgramEnded { record } => self.ended = Some((**record).clone()),
             JournalRecord::Stop { requested, .. } => {
                 self.stopping = true;
                 self.stop_requested |= requested;
@@ -210,7 +212,7 @@ fn listen(dir: &RunDir) -> Result<UnixListener> {
 }
 
 /// Takes over the program of a run whose keeper died. A program that ended meanwhile is
-/// recorded as ended, code unknown.
+/// recorded as ended: as the dead keeper journalled it, else code unknown.
 pub(super) fn adopt(path: &Path, children: UnixStream) -> Result<Keeper> {
     let ground = enter(path)?;
     let dir = &ground.dir;
@@ -258,7 +260,10 @@ pub(super) fn adopt(path: &Path, children: UnixStream) -> Result<Keeper> {
     keeper.stopping = past.stopping;
     keeper.stop_requested = past.stop_requested;
     if matches!(keeper.program, Program::Gone) {
-        keeper.program_ended(None, monotonic());
+        match past.ended {
+            Some(record) => keeper.record_later(record, monotonic()),
+            None => keeper.program_ended(None, monotonic()),
+        }
     }
     Ok(keeper)
 }

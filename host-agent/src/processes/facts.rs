@@ -36,6 +36,7 @@ struct Journalled {
     stdin_closed: bool,
     stop_requested: bool,
     adopted_by: Option<Identity>,
+    ended: bool,
 }
 
 /// Reads everything that is known of a run. Blocking.
@@ -146,7 +147,10 @@ fn started(
         let keeper = journal.adopted_by.unwrap_or(record.keeper);
         facts.keeper = Some(identity(boot_id, keeper));
     }
-    if kept || record.process.is_alive()? {
+    // A journalled end is recorded by the next keeper; until then the run is not over. Where there was a record, nobody
+    // writes another one.
+    let unrecorded = journal.ended && !facts.exit_damaged;
+    if kept || unrecorded || record.process.is_alive()? {
         facts.set_state(RunState::Alive);
     } else {
         facts.set_state(RunState::Lost);
@@ -187,6 +191,7 @@ fn journalled(dir: &RunDir) -> io::Result<Journalled> {
         JournalRecord::StdinClosed { .. } => journal.stdin_closed = true,
         JournalRecord::Stop { requested, .. } => journal.stop_requested |= requested,
         JournalRecord::Adopted { keeper, .. } => journal.adopted_by = Some(keeper),
+        JournalRecord::ProgramEnded { .. } => journal.ended = true,
         _ => {}
     })?;
     Ok(journal)

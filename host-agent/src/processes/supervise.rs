@@ -174,11 +174,12 @@ impl Processes {
         }
     }
 
-    /// The process lives and its keeper does not: a new keeper records its end.
+    /// The process lives, or its end is journalled, and its keeper does not: a new keeper records
+    /// the end.
     async fn adopt(&self, key: RunKey, dir: &Arc<RunDir>) {
         tracing::warn!(
             ?key,
-            "the keeper is gone, its process lives: another keeper adopts it"
+            "the keeper is gone and the end is not recorded: another keeper adopts the run"
         );
         let launcher = &self.inner.config.launcher;
         let adopted = keeper_client::adopt(launcher, &self.inner.tasks, dir.path(), ADOPT_DEADLINE);

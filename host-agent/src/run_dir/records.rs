@@ -243,6 +243,12 @@ pub enum JournalRecord {
         /// Processes of the tree that live on.
         left: Vec<Identity>,
     },
+    /// The program ended; durable before anything else is done about it, so that the death of this keeper does not
+    /// take the exit code with it. `exit.json` follows when its tree is through.
+    ProgramEnded {
+        /// The record as far as it is known.
+        record: Box<ExitRecord>,
+    },
     /// The write end was closed.
     StdinClosed {
         /// Wall clock, microseconds after 1970.

@@ -189,3 +189,46 @@ async fn s29_a_damaged_exit_record_is_told_as_damaged() {
     let facts = until(&clients, &live, RunState::Exited).await;
     assert!(!facts.exit_damaged && facts.exit.is_some());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s29_a_keeper_killed_while_it_stops_the_tree_takes_no_exit_code_with_it() {
+    let (agent, clients) = Agent::start().await;
+    let session = id();
+    let stubborn = "trap '' INT TERM; echo up; while :; do sleep 0.1; done";
+    let script = format!("setsid sh -c \"{stubborn}\" & read -r line; exit 7");
+    let argv = ["sh", "-c", script.as_str()];
+    spawn(&clients, &session, &argv, StdinMode::Closable).await;
+    let facts = until(&clients, &session, RunState::Alive).await;
+    let mut request = stop_request(&session);
+    request.rungs = vec![Rung {
+        action: Some(rung::Action::CloseStdin(true)),
+        wait: Some(muster_proto::convert::time::duration(PATIENCE)),
+    }];
+    stop(&clients, request).await;
+    let journal = run_folder(&agent, &session).join("journal.jsonl");
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    while !std::fs::read_to_string(&journal)
+        .unwrap()
+        .contains("program_ended")
+    {
+        assert!(tokio::time::Instant::now() < deadline);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // It works on the rest of the tree; there is no record yet.
+    kill(facts.keeper.unwrap().pid, Signal::KILL);
+    let facts = until(&clients, &session, RunState::Exited).await;
+    let exit = facts.exit.clone().unwrap();
+    assert_eq!((exit.unknown, exit.code), (false, Some(7)));
+    assert!(exit.stop_requested);
+    assert!(!living(&facts).is_empty(), "whoever is left is named");
+    let request = StopRequest {
+        survivors: true,
+        ..stop_request(&session)
+    };
+    stop(&clients, request).await;
+    let mut events = watch(&clients).await;
+    watch_until(&mut events, |event| {
+        is_facts(event, |facts| living(facts).is_empty())
+    })
+    .await;
+}
