@@ -18,7 +18,7 @@ mod wait;
 mod watch;
 
 pub use client::{Client, Options};
-pub use methods::{Control, FileChunk, Page, pages};
+pub use methods::{Control, FileChunk, Page, ShutDown, pages};
 pub use muster_domain::{
     Fault, Kind, Reason, limits,
     page::Request as PageRequest,

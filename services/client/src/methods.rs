@@ -14,6 +14,7 @@ use tonic::transport::Channel;
 pub use files::FileChunk;
 pub use muster_domain::page::Page;
 pub use sessions::Control;
+pub use system::ShutDown;
 
 /// Clients of one service each, with the limits of the contract.
 macro_rules! services {

@@ -26,7 +26,7 @@ use crate::{hosts::api::HostsApi, sessions::api::SessionsApi, store};
 pub use messages::{Queued, SendRequest, WaitFor};
 pub use sessions::{Controlled, ListSessions};
 pub use start::{StartRequest, Started};
-pub use system::{Status, StopAll};
+pub use system::{ShutDown, Status, StopAll};
 pub use tail::{TailFrame, TailFrames, TailRequest, TailStart};
 pub use tasks::{TaskUpdate, Updated};
 pub use views::{SessionView, Views, newest};

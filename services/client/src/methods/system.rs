@@ -9,6 +9,17 @@ use crate::{
     api::{Host, Interaction, Status},
 };
 
+/// What a coordinator did before it ended.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ShutDown {
+    /// Sessions that were stopped.
+    pub stopped_sessions: u32,
+    /// Sessions that were told to end and have not yet; their keepers go on with it.
+    pub stopping_sessions: u32,
+    /// Why the host agent was not told to end, where it should have been.
+    pub agent_failure: Option<String>,
+}
+
 impl Client {
     /// The coordinator itself.
     ///
@@ -20,18 +31,22 @@ impl Client {
             .await
     }
 
-    /// Ends the coordinator; gives the number of sessions that were stopped first.
+    /// Ends the coordinator; gives what was stopped first.
     ///
     /// # Errors
     /// `COORDINATOR_UNREACHABLE`: it may have ended before it answered.
-    pub async fn shutdown(&self, stop_sessions: bool, stop_agent: bool) -> Result<u32, Fault> {
+    pub async fn shutdown(&self, stop_sessions: bool, stop_agent: bool) -> Result<ShutDown, Fault> {
         let request = pb::ShutdownRequest {
             stop_sessions,
             stop_agent,
         };
         let deadline = self.call_deadline().max(limits::START_DEADLINE);
         let answer = self.once(deadline, call!(system.shutdown(request))).await?;
-        Ok(answer.stopped_sessions)
+        Ok(ShutDown {
+            stopped_sessions: answer.stopped_sessions,
+            stopping_sessions: answer.stopping_sessions,
+            agent_failure: Some(answer.agent_failure).filter(|failure| !failure.is_empty()),
+        })
     }
 
     /// A host by its name.

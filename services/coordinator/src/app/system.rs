@@ -38,6 +38,17 @@ pub struct StopAll {
     pub agent: bool,
 }
 
+/// What was done before the end.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ShutDown {
+    /// Sessions that were stopped.
+    pub stopped: u32,
+    /// Sessions that were told to end and have not yet; their keepers go on with it.
+    pub stopping: u32,
+    /// Why the agent was not told to end.
+    pub agent_failure: Option<Fault>,
+}
+
 impl App {
     /// What the coordinator says of itself.
     pub fn status(&self) -> Status {
@@ -48,33 +59,30 @@ impl App {
         }
     }
 
-    /// Ends the coordinator; gives how many sessions were stopped before. Sessions that do
-    /// not end in time go on being stopped by their keepers.
+    /// Ends the coordinator; gives what was done before.
     ///
     /// # Errors
     /// `STORE_UNAVAILABLE`: the sessions are not known. That of the first session that cannot be
     /// stopped, as `HOST_UNREACHABLE`. The coordinator goes on then.
-    pub async fn shutdown(&self, what: StopAll) -> Result<u32, Fault> {
-        let stopped = if what.sessions {
-            self.stop_sessions().await?
-        } else {
-            0
-        };
+    pub async fn shutdown(&self, what: StopAll) -> Result<ShutDown, Fault> {
+        let mut done = ShutDown::default();
+        if what.sessions {
+            (done.stopped, done.stopping) = self.stop_sessions().await?;
+        }
         if what.agent {
             let workstation = self.reach(&self.parts.workstation).await;
             let drained = match workstation {
                 Ok(host) => host.drain(DRAIN_PATIENCE).await,
                 Err(fault) => Err(fault),
             };
-            if let Err(fault) = drained {
-                tracing::warn!(%fault, "the workstation's agent was not told to end");
-            }
+            done.agent_failure = drained.err();
         }
         self.parts.end.cancel();
-        Ok(stopped)
+        Ok(done)
     }
 
-    async fn stop_sessions(&self) -> Result<u32, Fault> {
+    /// Gives how many sessions were stopped, and how many are on their way.
+    async fn stop_sessions(&self) -> Result<(u32, u32), Fault> {
         let end = self.parts.clock.boottime() + STOP_PATIENCE;
         let live = self
             .parts
@@ -90,15 +98,17 @@ impl App {
                 Err(fault) => refused.push((id, fault)),
             }
         }
-        let mut stopped = 0;
+        let (mut stopped, mut stopping) = (0, 0);
         for (id, recorded) in asked {
             let ended = self.ended(id, recorded);
-            let ended = self.parts.clock.timeout_at(end, ended).await;
-            stopped += u32::from(ended.is_ok());
+            match self.parts.clock.timeout_at(end, ended).await {
+                Ok(()) => stopped += 1,
+                Err(_) => stopping += 1,
+            }
         }
         let count = refused.len();
         match refused.into_iter().next() {
-            None => Ok(stopped),
+            None => Ok((stopped, stopping)),
             Some((id, fault)) => Err(not_stopped(count, id, &fault)),
         }
     }

@@ -42,8 +42,12 @@ impl SystemService for Rpc {
                 sessions: request.stop_sessions,
                 agent: request.stop_agent,
             };
+            let done = self.app.shutdown(what).await?;
+            let failure = done.agent_failure.map(|fault| fault.to_string());
             Ok(pb::ShutdownResponse {
-                stopped_sessions: self.app.shutdown(what).await?,
+                stopped_sessions: done.stopped,
+                stopping_sessions: done.stopping,
+                agent_failure: failure.unwrap_or_default(),
             })
         })
         .await

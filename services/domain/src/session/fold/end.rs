@@ -90,9 +90,20 @@ impl Fold {
                 (lost, unseen, "s29_exit_code_unknown")
             }
             (Some(0), _) => (Process::Exited, Outcome::Completed, "s22_code_zero"),
+            (code, signal) if self.is_of_interrupt(code, signal) => (
+                Process::Exited,
+                Outcome::Interrupted,
+                "s39_ended_by_interrupt",
+            ),
             (Some(_), _) => (Process::Exited, Outcome::Failed, "s22_code"),
             (None, Some(_)) => (Process::Exited, Outcome::Failed, "s22_signal"),
         }
+    }
+
+    /// The program ended of the signal that somebody asked for: as it is, or as shells say it.
+    fn is_of_interrupt(&self, code: Option<i32>, signal: Option<i32>) -> bool {
+        let said = code == Some(128 + SIGINT) || signal == Some(SIGINT);
+        said && self.state.interrupted_at.is_some()
     }
 
     /// A start that came to nothing.

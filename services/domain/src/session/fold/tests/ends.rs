@@ -208,6 +208,23 @@ fn s39_an_interrupt_without_effect_offers_a_stop_until_the_end() {
     world.actions.clear();
     end_with(&mut world, Some(130));
     assert_eq!(offered(&world), []);
+    assert_eq!(status_of(&world), Status::Stopped, "it ended as asked");
+}
+
+#[test]
+fn s22_a_program_that_ends_of_an_interrupt_was_asked_to() {
+    let ended = |interrupted: bool, code: i32| {
+        let mut world = World::running();
+        if interrupted {
+            world.fold.command(Command::Interrupt, world.now).unwrap();
+        }
+        end_with(&mut world, Some(code));
+        status_of(&world)
+    };
+    assert_eq!(ended(true, 130), Status::Stopped);
+    assert_eq!(ended(true, 0), Status::Exited);
+    assert_eq!(ended(true, 1), Status::Failed);
+    assert_eq!(ended(false, 130), Status::Failed);
 }
 
 #[test]
