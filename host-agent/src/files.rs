@@ -13,7 +13,7 @@ mod write;
 
 pub(crate) use describe::{identity_of, stat};
 pub(crate) use list::list;
-pub(crate) use range::{Next, Range, head, read_full};
+pub(crate) use range::{Range, head, read_full};
 pub(crate) use roots::{Found, Roots, RootsConfig};
 pub(crate) use write::WholeFile;
 

@@ -8,7 +8,7 @@ use muster_proto::agent::{
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
 use super::{Responses, Services, admitted, enter, refuse};
-use crate::files::{self, Next, Range, WholeFile};
+use crate::files::{self, Range, WholeFile};
 
 #[async_trait]
 impl FilesService for Services {
@@ -101,15 +101,20 @@ impl Services {
         finished.await.map(Response::new)
     }
 
-    /// One chunk at a time, read when there is room for it. What has to come from a disk is
-    /// read on the blocking pool, while the kernel reads ahead of it.
+    /// One chunk is read while the one before it is on its way, and no more.
     fn chunks(
         &self,
-        mut range: Range,
+        range: Range,
     ) -> impl futures_util::Stream<Item = Result<ReadResponse, Fault>> + Send + use<> {
         let tasks = self.shared.tasks.clone();
         let token = tasks.token();
         let mut file_size = Some(range.file_size);
+        let read = move |mut range: Range| {
+            tasks.spawn_blocking("read", move || {
+                let chunk = range.next();
+                (range, chunk)
+            })
+        };
         try_stream! {
             if range.is_empty() {
                 yield ReadResponse {
@@ -119,21 +124,14 @@ impl Services {
                 };
                 return;
             }
+            let mut ahead = read(range);
             loop {
+                let (range, chunk) = ahead.await.map_err(Fault::internal)?;
                 if token.is_cancelled() {
                     Err(crate::tails::moved())?;
                 }
-                let mut next = range.next()?;
-                if matches!(next, Next::Waits) {
-                    let read = tasks.spawn_blocking("read", move || {
-                        let next = range.wait_for_next();
-                        (range, next)
-                    });
-                    let waited;
-                    (range, waited) = read.await.map_err(Fault::internal)?;
-                    next = waited?;
-                }
-                let Next::Chunk(offset, data) = next else { return };
+                let Some((offset, data)) = chunk? else { return };
+                ahead = read(range);
                 yield ReadResponse {
                     offset,
                     data,
