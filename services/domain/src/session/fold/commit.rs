@@ -48,7 +48,7 @@ impl Fold {
             self.ready.extend(actions);
         }
         self.growth.committed();
-        self.calls.committed();
+        self.calls.committed(ticket);
         self.queue.trim(ticket);
         self.pump(now);
     }

@@ -1,6 +1,9 @@
 //! The start of a run, what its host reports of it, and the link to that host.
 
-use super::{Fold, backoff, types::Action};
+use super::{
+    Fold, backoff,
+    types::{Action, Ticket},
+};
 use crate::{
     Timestamp, limits,
     session::{
@@ -16,6 +19,8 @@ pub(super) struct Calls {
     spawn: bool,
     /// The start's row is in the store: the call need not wait for a commit.
     stored: bool,
+    /// The call is decided, and waits for this commit.
+    held: Option<Ticket>,
     /// The host is to be asked, from this time on.
     ask: Option<Timestamp>,
     /// A start or a question is under way.
@@ -37,6 +42,7 @@ impl Calls {
         Self {
             spawn: true,
             stored: false,
+            held: None,
             ask: None,
             busy: false,
             attempts: 0,
@@ -60,8 +66,11 @@ impl Calls {
         }
     }
 
-    pub(super) fn committed(&mut self) {
-        self.stored = true;
+    pub(super) fn committed(&mut self, ticket: Ticket) {
+        if self.held.is_some_and(|held| held <= ticket) {
+            self.held = None;
+            self.stored = true;
+        }
     }
 
     pub(super) fn is_attached(&self) -> bool {
@@ -99,7 +108,9 @@ impl Fold {
         }
         if !link.is_up() {
             self.lose_sight(now);
-        } else if !was_up {
+        } else if !was_up && self.calls.held.is_none() {
+            // What was under way is cut. A start that waits for its commit is not: it will be made, so nobody may
+            // be asked before whether it was, and conclude from the answer that it will not be.
             self.calls.busy = false;
             // The host reports by itself; this is for when it does not.
             let later = now.plus(limits::ASK_AFTER);
@@ -289,6 +300,7 @@ impl Fold {
             if self.calls.stored {
                 self.at_once(Action::Spawn { run });
             } else {
+                self.calls.held = Some(self.next_ticket());
                 self.after_commit(Action::Spawn { run });
                 self.write_row(now);
             }

@@ -269,3 +269,22 @@ fn r7_keys_that_were_answered_are_not_remembered_without_end() {
     assert!(known.count() <= 4);
     assert_eq!(world.received.len(), 10);
 }
+
+#[test]
+fn s7_a_start_that_waits_for_its_commit_is_not_asked_for() {
+    let mut world = World::running();
+    end_with(&mut world, Some(0));
+    let client_key = "again".to_owned();
+    world.ask(Command::Resume { client_key }).unwrap();
+    // The link comes back and time passes while the store is slow, and somebody stops it.
+    world.fact(Fact::Link(Link::Unreachable));
+    world.fact(Fact::Link(Link::Connected));
+    world.later(10_000);
+    world.ask(Command::Stop { survivors: false }).unwrap();
+    let asked = |action: &Action| matches!(action, Action::AskRun { .. });
+    assert!(!world.actions.iter().any(asked), "{:?}", world.actions);
+    world.settle_all();
+    // It was started after the commit, so it is stopped as what runs is.
+    assert_eq!((world.started, status_of(&world)), (2, Status::Stopped));
+    assert!(world.exit.is_some_and(|exit| exit.stop_requested));
+}
