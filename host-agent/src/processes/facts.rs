@@ -19,6 +19,8 @@ use crate::{
     },
 };
 
+/// Keepers that may die over a journalled end before nobody records it any more.
+const HEIRS_MAX: u32 = 3;
 /// How a start failed; written by the agent, read by whoever asks about the run.
 pub(super) const START_FAILURE: &str = "start_failure.json";
 
@@ -36,7 +38,8 @@ struct Journalled {
     stdin_closed: bool,
     stop_requested: bool,
     adopted_by: Option<Identity>,
-    ended: bool,
+    /// Keepers that took the run over after its program's end, which is journalled.
+    heirs: Option<u32>,
 }
 
 /// Reads everything that is known of a run. Blocking.
@@ -149,7 +152,8 @@ fn started(
     }
     // A journalled end is recorded by the next keeper; until then the run is not over. Where there was a record, nobody
     // writes another one.
-    let unrecorded = journal.ended && !facts.exit_damaged;
+    let heirs = journal.heirs.filter(|_| !facts.exit_damaged);
+    let unrecorded = heirs.is_some_and(|heirs| heirs < HEIRS_MAX);
     if kept || unrecorded || record.process.is_alive()? {
         facts.set_state(RunState::Alive);
     } else {
@@ -190,8 +194,11 @@ fn journalled(dir: &RunDir) -> io::Result<Journalled> {
     read_journal(dir, |_, record| match record {
         JournalRecord::StdinClosed { .. } => journal.stdin_closed = true,
         JournalRecord::Stop { requested, .. } => journal.stop_requested |= requested,
-        JournalRecord::Adopted { keeper, .. } => journal.adopted_by = Some(keeper),
-        JournalRecord::ProgramEnded { .. } => journal.ended = true,
+        JournalRecord::Adopted { keeper, .. } => {
+            journal.adopted_by = Some(keeper);
+            journal.heirs = journal.heirs.map(|heirs| heirs.saturating_add(1));
+        }
+        JournalRecord::ProgramEnded { .. } => journal.heirs = Some(0),
         _ => {}
     })?;
     Ok(journal)
